@@ -1,0 +1,57 @@
+"""polydag: Bayesian network structure from data that is not one i.i.d. table.
+
+Everything is imported on first use, so that `import polydag` and `polydag --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polydag import data, formats, metrics, simulate
+    from polydag.graph import Edge, Graph
+    from polydag.knowledge import Knowledge
+    from polydag.learners import EqualVariance, Notears
+    from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Edge": "polydag.graph",
+    "Graph": "polydag.graph",
+    "Knowledge": "polydag.knowledge",
+    "DiscreteCounts": "polydag.stats",
+    "GaussianStats": "polydag.stats",
+    "Regimes": "polydag.stats",
+    "EqualVariance": "polydag.learners",
+    "Notears": "polydag.learners",
+}
+_MODULES = ("data", "formats", "metrics", "simulate")
+
+__all__ = [
+    "DiscreteCounts",
+    "Edge",
+    "EqualVariance",
+    "GaussianStats",
+    "Graph",
+    "Knowledge",
+    "Notears",
+    "Regimes",
+    "data",
+    "formats",
+    "metrics",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"polydag.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'polydag' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,160 @@
+"""Background knowledge: edges that must or must not be there, and tiers of time.
+
+A `Knowledge` is frozen and free of contradictions; it is turned into two masks over a learner's variables
+by `masks`. Files are read by `polydag.data.knowledge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag import orientation
+from polydag.errors import DataError
+
+Pair = tuple[str, str]
+
+
+class Masks(NamedTuple):
+    """What knowledge says of each ordered pair: `required[i, j]` and `forbidden[i, j]` speak of `i -> j`."""
+
+    required: NDArray[np.bool_]
+    forbidden: NDArray[np.bool_]
+
+
+def _pairs(edges: Iterable[Sequence[object]], what: str) -> frozenset[Pair]:
+    result = set()
+    for edge in edges:
+        if isinstance(edge, str) or len(edge) != 2:
+            raise DataError(f"A {what} edge is a pair (source, target); got {edge!r}.")
+        source, target = str(edge[0]), str(edge[1])
+        if source == target:
+            raise DataError(f"The {what} edge {source} -> {target} is a self-loop.")
+        result.add((source, target))
+    return frozenset(result)
+
+
+def _show(edges: Iterable[Pair]) -> str:
+    return ", ".join(f"{source} -> {target}" for source, target in sorted(edges))
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Required edges, forbidden edges, and tiers: no edge points from a later tier to an earlier one.
+
+    Parameters
+    ----------
+    required, forbidden : iterables of (source, target)
+        Edges by the names of their ends.
+    tiers : sequence of sequences of names
+        The earliest first; a variable may be in no tier.
+
+    Examples
+    --------
+    >>> Knowledge(required=[("smoking", "cancer")], tiers=[["age", "smoking"], ["cancer"]]).is_empty
+    False
+    >>> Knowledge(required=[("a", "b"), ("b", "a")])
+    Traceback (most recent call last):
+    polydag.errors.DataError: The required edges form a cycle: a -> b -> a. Remove one of them.
+    """
+
+    required: frozenset[Pair] = field(default_factory=frozenset)
+    forbidden: frozenset[Pair] = field(default_factory=frozenset)
+    tiers: tuple[tuple[str, ...], ...] = ()
+
+    def __init__(
+        self,
+        required: Iterable[Sequence[object]] = (),
+        forbidden: Iterable[Sequence[object]] = (),
+        tiers: Iterable[Iterable[object]] = (),
+    ) -> None:
+        object.__setattr__(self, "required", _pairs(required, "required"))
+        object.__setattr__(self, "forbidden", _pairs(forbidden, "forbidden"))
+        object.__setattr__(self, "tiers", tuple(tuple(str(name) for name in tier) for tier in tiers))
+        self._check()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not (self.required or self.forbidden or self.tiers)
+
+    def _tier_of(self) -> dict[str, int]:
+        level: dict[str, int] = {}
+        for number, tier in enumerate(self.tiers):
+            for name in tier:
+                if name in level:
+                    raise DataError(f"{name} stands twice in the tiers ({level[name] + 1} and {number + 1}).")
+                level[name] = number
+        return level
+
+    def _check(self) -> None:
+        if both := self.required & self.forbidden:
+            raise DataError(f"Both required and forbidden: {_show(both)}. Remove one of the two statements.")
+        level = self._tier_of()
+        for source, target in sorted(self.required):
+            if source in level and target in level and level[source] > level[target]:
+                raise DataError(
+                    f"The required edge {source} -> {target} points back in time: {source} is in tier "
+                    f"{level[source] + 1}, {target} in tier {level[target] + 1}."
+                )
+        names = sorted({end for edge in self.required for end in edge})
+        masks = self._required_mask(names)
+        if orientation.topological_order(masks) is None:
+            cycle = " -> ".join(names[i] for i in _a_cycle(masks))
+            raise DataError(f"The required edges form a cycle: {cycle}. Remove one of them.")
+        self._check_paths(names, masks, level)
+
+    def _check_paths(self, names: list[str], required: NDArray[np.bool_], level: dict[str, int]) -> None:
+        """A required path through variables without a tier may still lead back in time."""
+        for i, j in np.argwhere(orientation.reachable(required)):
+            source, target = names[i], names[j]
+            if level.get(source, -1) > level.get(target, len(self.tiers)):
+                raise DataError(
+                    f"The required edges lead from {source} (tier {level[source] + 1}) back to "
+                    f"{target} (tier {level[target] + 1}): {_show(self.required)}."
+                )
+
+    def _required_mask(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        index = {name: i for i, name in enumerate(names)}
+        mask = np.zeros((len(names), len(names)), dtype=bool)
+        for source, target in self.required:
+            mask[index[source], index[target]] = True
+        return mask
+
+    def masks(self, names: Sequence[str]) -> Masks:
+        """The two masks over `names`; whatever would close a cycle with required edges is forbidden too."""
+        named = {end for edge in self.required | self.forbidden for end in edge}
+        named.update(name for tier in self.tiers for name in tier)
+        if unknown := sorted(named - set(names)):
+            raise DataError(
+                f"The background knowledge names {', '.join(unknown)}, which is not among the variables "
+                f"({', '.join(names[:8])}{', …' if len(names) > 8 else ''})."
+            )
+        index = {name: i for i, name in enumerate(names)}
+        required = self._required_mask(names)
+        forbidden = orientation.reachable(required).T | np.eye(len(names), dtype=bool)
+        for source, target in self.forbidden:
+            forbidden[index[source], index[target]] = True
+        earlier: list[int] = []
+        for tier in self.tiers:
+            members = [index[name] for name in tier]
+            forbidden[np.ix_(members, earlier)] = True
+            earlier += members
+        return Masks(required, forbidden)
+
+
+def _a_cycle(A: NDArray[np.bool_]) -> list[int]:
+    """The nodes of one directed cycle, the first repeated at the end; the smallest index leads."""
+    _, label = orientation.strong_components(A)
+    inside = A & (label[:, None] == label[None, :])
+    walk = [int(np.flatnonzero(inside.any(axis=1))[0])]
+    while walk[-1] not in walk[:-1]:
+        walk.append(int(np.flatnonzero(inside[walk[-1]])[0]))
+    cycle = walk[walk.index(walk[-1]) : -1]
+    lead = cycle.index(min(cycle))
+    cycle = cycle[lead:] + cycle[:lead]
+    return [*cycle, cycle[0]]

@@ -1,0 +1,7 @@
+"""Sufficient statistics: built from a table or a stream of batches, merged with `+`, summed over parties."""
+
+from polydag.stats.discrete import DiscreteCounts
+from polydag.stats.gaussian import GaussianStats
+from polydag.stats.regimes import Regimes
+
+__all__ = ["DiscreteCounts", "GaussianStats", "Regimes"]

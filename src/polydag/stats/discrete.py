@@ -1,0 +1,161 @@
+"""Counts of discrete rows: any family's contingency table, and merging of parts with different levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polydag.errors import DataError
+from polydag.graph import node_names
+from polydag.stats.rows import Array, column_names, difference
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteCounts:
+    """How often each combination of levels occurs: the distinct rows with their counts; merged with `+`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables.
+    levels : tuple of tuples
+        Each variable's labels; a row holds positions in these.
+    rows : int array of shape (m, d)
+        The distinct combinations that occur, sorted.
+    counts : array of shape (m,)
+        How often each occurs (row weights add up).
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[Hashable, ...], ...]
+    rows: NDArray[np.int32]
+    counts: Array
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        levels: Mapping[str, Sequence[Hashable]] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """The counts of a DataFrame or an integer array; levels are those that occur unless given."""
+        names = column_names(data)
+        if names is None:
+            array = np.asarray(data)
+            if array.ndim != 2:
+                raise DataError(
+                    f"The data must have rows and columns; this array has the shape {array.shape}."
+                )
+            columns = list(array.T)
+        else:
+            columns = [data.iloc[:, i] for i in range(len(names))]
+        labels = node_names(names, len(columns))
+        codes, all_levels = [], []
+        for name, column in zip(labels, columns, strict=True):
+            own = None if levels is None else levels.get(name)
+            code, level = _encode(name, column, own)
+            codes.append(code)
+            all_levels.append(level)
+        rows = np.array(codes, dtype=np.int32).T.reshape(-1, len(labels))
+        weight = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=float)
+        return cls(labels, tuple(all_levels), *_distinct(rows, weight))
+
+    @property
+    def n(self) -> float:
+        """The number of rows, or the sum of their weights."""
+        return float(self.counts.sum())
+
+    @property
+    def d(self) -> int:
+        """The number of variables."""
+        return len(self.names)
+
+    @property
+    def arities(self) -> NDArray[np.int64]:
+        """The number of levels of each variable."""
+        return np.array([len(level) for level in self.levels], dtype=np.int64)
+
+    def table(self, names: Sequence[object]) -> Array:
+        """The contingency table of some variables, one axis each, in the order given."""
+        where = [self.names.index(str(name)) for name in names]
+        shape = tuple(int(self.arities[i]) for i in where)
+        flat = np.ravel_multi_index(tuple(self.rows[:, i] for i in where), shape) if where else np.zeros(
+            len(self.rows), dtype=np.intp
+        )  # fmt: skip
+        return np.bincount(flat, weights=self.counts, minlength=math.prod(shape)).reshape(shape).astype(float)
+
+    def with_levels(self, levels: Mapping[str, Sequence[Hashable]]) -> Self:
+        """The same counts with other (larger) sets of levels."""
+        rows = np.empty_like(self.rows)
+        result = []
+        for j, (name, old) in enumerate(zip(self.names, self.levels, strict=True)):
+            new = tuple(levels.get(name, old))
+            position = {level: i for i, level in enumerate(new)}
+            if lost := [level for level in old if level not in position]:
+                raise DataError(f"Column {name} has the level {lost[0]!r}, which is not among those given.")
+            rows[:, j] = np.array([position[level] for level in old], dtype=np.int32)[self.rows[:, j]]
+            result.append(new)
+        return type(self)(self.names, tuple(result), *_distinct(rows, self.counts))
+
+    def __add__(self, other: Self) -> Self:
+        if self.names != other.names:
+            raise DataError(
+                f"Cannot merge counts of different variables: {difference(self.names, other.names)}"
+            )
+        if self.levels != other.levels:
+            united = {
+                name: a if a == b else _sorted_levels({*a, *b})
+                for name, a, b in zip(self.names, self.levels, other.levels, strict=True)
+            }
+            return self.with_levels(united) + other.with_levels(united)
+        rows = np.concatenate([self.rows, other.rows])
+        counts = np.concatenate([self.counts, other.counts])
+        return type(self)(self.names, self.levels, *_distinct(rows, counts))
+
+    def for_node(self, node: object) -> Self:
+        """The counts that score `node`: these, since nothing was intervened on."""
+        return self
+
+
+def _encode(
+    name: str, column: Any, levels: Sequence[Hashable] | None
+) -> tuple[NDArray[np.int32], tuple[Hashable, ...]]:
+    """Positions of a column's values in its levels; categories keep their own order."""
+    import pandas as pd
+
+    series = pd.Series(column)
+    if levels is None:
+        categorical = isinstance(series.dtype, pd.CategoricalDtype)
+        levels = (
+            tuple(series.cat.categories.tolist())
+            if categorical
+            else _sorted_levels(set(series.dropna().unique().tolist()))
+        )
+    codes = pd.Index(list(levels)).get_indexer(pd.Index(series))
+    if len(bad := np.flatnonzero(codes < 0)):
+        value = series.iloc[bad[0]]
+        if pd.isna(value):
+            raise DataError(
+                f"Column {name}, row {bad[0] + 1}: the value is missing. "
+                "Drop or impute such rows first (missing='drop' or 'impute')."
+            )
+        raise DataError(f"Column {name}, row {bad[0] + 1}: {value!r} is not among the column's levels.")
+    return codes.astype(np.int32), tuple(levels)
+
+
+def _sorted_levels(levels: set[Hashable]) -> tuple[Hashable, ...]:
+    try:
+        return tuple(sorted(levels))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(sorted(levels, key=str))
+
+
+def _distinct(rows: NDArray[np.int32], weights: Array) -> tuple[NDArray[np.int32], Array]:
+    unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return unique, np.bincount(inverse.ravel(), weights=weights, minlength=len(unique)).astype(float)

@@ -1,0 +1,72 @@
+"""Reading rows: numbers and column names from arrays, DataFrames and Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+
+Array = NDArray[np.float64]
+
+
+def column_names(data: Any) -> list[str] | None:
+    """The column names of a DataFrame, an Arrow table or batch; None for anything without names."""
+    columns = getattr(data, "column_names", None)
+    if columns is None:
+        columns = getattr(data, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def numeric_rows(data: Any) -> tuple[Array, list[str] | None]:
+    """A float array (rows, columns) and the column names, from an array, DataFrame, Arrow table or batch."""
+    names = column_names(data)
+    if names is not None and hasattr(data, "schema"):
+        columns = [_arrow_column(data.column(i), name) for i, name in enumerate(names)]
+        values = np.array(columns).T if columns else np.empty((data.num_rows, 0))
+        return values, names
+    if names is not None and hasattr(data, "dtypes"):
+        for name, dtype in zip(names, data.dtypes, strict=True):
+            if getattr(dtype, "kind", "O") not in "iufb":
+                raise DataError(f"Column {name} is {dtype}, not numeric. Recode or drop it.")
+        return np.ascontiguousarray(data.to_numpy(dtype=float, na_value=np.nan)), names
+    try:
+        values = np.asarray(data, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The data cannot be read as numbers: {error}.") from error
+    if values.ndim != 2:
+        raise DataError(f"The data must have rows and columns; this array has the shape {values.shape}.")
+    return values, names
+
+
+def _arrow_column(column: Any, name: str) -> Array:
+    try:
+        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=float)
+    except TypeError:  # a ChunkedArray has no such option
+        return np.asarray(column.to_numpy(), dtype=float)
+    except ValueError as error:
+        raise DataError(f"Column {name} is {column.type}, not numeric. Recode or drop it.") from error
+
+
+def require_finite(values: Array, names: Sequence[str]) -> None:
+    """Raise with the column and row of the first value that is missing or infinite."""
+    if np.isfinite(values).all():
+        return
+    row, column = np.argwhere(~np.isfinite(values))[0]
+    bad = values[row, column]
+    raise DataError(
+        f"Column {names[column]}, row {row + 1}: the value is {'missing' if np.isnan(bad) else bad}. "
+        "Drop or impute such rows first (missing='drop' or 'impute')."
+    )
+
+
+def difference(ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """In words, how two lists of variables differ."""
+    if lost := [name for name in ours if name not in set(theirs)]:
+        return f"{', '.join(lost)} is missing in one of them."
+    if extra := [name for name in theirs if name not in set(ours)]:
+        return f"{', '.join(extra)} is in one of them only."
+    return "their order differs."
