@@ -88,6 +88,7 @@ class Graph:
         if not np.isfinite(values).all():
             i, j = np.argwhere(~np.isfinite(values))[0]
             raise DataError(f"The weight of {self._names[i]} -> {self._names[j]} is {values[i, j]}.")
+        values += 0.0  # -0.0 becomes 0.0, so that equal graphs have equal hashes
         if (stray := (values != 0) & ~matrix).any():
             i, j = np.argwhere(stray)[0]
             raise DataError(f"{self._names[i]} -> {self._names[j]} has a weight but is not an edge.")
@@ -259,6 +260,8 @@ class Graph:
         if self.has_undirected:
             raise DataError("Cycles are pruned from directed graphs; this one has undirected edges.")
         kept = np.zeros_like(self._adjacency) if keep is None else np.asarray(keep, dtype=bool)
+        if kept.shape != self._adjacency.shape:
+            raise DataError(f"Edges to keep of the shape {kept.shape} do not fit {self.n_nodes} nodes.")
         removed = orientation.weakest_cycle_edges(self._adjacency, np.abs(self._weights), kept)
         adjacency = self._adjacency.copy()
         gone = []

@@ -38,6 +38,15 @@ def _pairs(edges: Iterable[Sequence[object]], what: str) -> frozenset[Pair]:
     return frozenset(result)
 
 
+def _tiers(tiers: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
+    result = []
+    for tier in tiers:
+        if isinstance(tier, str):  # would be taken apart into letters
+            raise DataError(f"A tier is a list of names; got {tier!r}. Write [{tier!r}].")
+        result.append(tuple(str(name) for name in tier))
+    return tuple(result)
+
+
 def _show(edges: Iterable[Pair]) -> str:
     return ", ".join(f"{source} -> {target}" for source, target in sorted(edges))
 
@@ -74,7 +83,7 @@ class Knowledge:
     ) -> None:
         object.__setattr__(self, "required", _pairs(required, "required"))
         object.__setattr__(self, "forbidden", _pairs(forbidden, "forbidden"))
-        object.__setattr__(self, "tiers", tuple(tuple(str(name) for name in tier) for tier in tiers))
+        object.__setattr__(self, "tiers", _tiers(tiers))
         self._check()
 
     @property
@@ -126,7 +135,10 @@ class Knowledge:
         return mask
 
     def masks(self, names: Sequence[str]) -> Masks:
-        """The two masks over `names`; whatever would close a cycle with required edges is forbidden too."""
+        """The two masks over `names`.
+
+        What required edges would make a cycle, or a path from a later tier to an earlier, is forbidden too.
+        """
         named = {end for edge in self.required | self.forbidden for end in edge}
         named.update(name for tier in self.tiers for name in tier)
         if unknown := sorted(named - set(names)):
@@ -136,14 +148,17 @@ class Knowledge:
             )
         index = {name: i for i, name in enumerate(names)}
         required = self._required_mask(names)
-        forbidden = orientation.reachable(required).T | np.eye(len(names), dtype=bool)
-        for source, target in self.forbidden:
-            forbidden[index[source], index[target]] = True
+        backward = np.eye(len(names), dtype=bool)
         earlier: list[int] = []
         for tier in self.tiers:
             members = [index[name] for name in tier]
-            forbidden[np.ix_(members, earlier)] = True
+            backward[np.ix_(members, earlier)] = True
             earlier += members
+        # i -> j is out where required edges lead s to i and j to t, and s must not cause t.
+        leads = (orientation.reachable(required) | np.eye(len(names), dtype=bool)).astype(np.float32)
+        forbidden = leads.T @ backward.astype(np.float32) @ leads.T > 0
+        for source, target in self.forbidden:
+            forbidden[index[source], index[target]] = True
         return Masks(required, forbidden)
 
 

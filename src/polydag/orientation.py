@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from polydag.errors import DataError
+
 Mask = NDArray[np.bool_]
 
 
@@ -119,10 +121,12 @@ def consistent_extension(A: Mask) -> Mask | None:
 
 
 def d_separated(dag: Mask, a: Collection[int], b: Collection[int], given: Collection[int]) -> bool:
-    """Whether `given` blocks every path between a and b: reachability over (node, direction) pairs."""
+    """Whether `given` blocks every path between a and b: reachability over (node, direction) pairs.
+
+    A collider opened by a descendant needs no rule of its own: the walk goes down to it and comes back.
+    """
     seen = np.zeros(len(dag), dtype=bool)
     seen[list(given)] = True
-    opens = seen | (reachable(dag)[:, seen].any(axis=1) if seen.any() else False)
     goal = set(b)
     stack = [(node, True) for node in a]  # True: arrived from a child, or the start
     visited = set(stack)
@@ -130,15 +134,9 @@ def d_separated(dag: Mask, a: Collection[int], b: Collection[int], given: Collec
         node, upward = stack.pop()
         if not seen[node] and node in goal:
             return False
-        parents, children = np.flatnonzero(dag[:, node]), np.flatnonzero(dag[node])
-        following: list[tuple[int, bool]] = []
-        if upward and not seen[node]:
-            following += [(int(p), True) for p in parents] + [(int(c), False) for c in children]
-        elif not upward:
-            if not seen[node]:
-                following += [(int(c), False) for c in children]
-            if opens[node]:
-                following += [(int(p), True) for p in parents]
+        following = [] if seen[node] else [(int(c), False) for c in np.flatnonzero(dag[node])]
+        if upward != seen[node]:  # a chain or fork that nothing blocks, or an open collider
+            following += [(int(p), True) for p in np.flatnonzero(dag[:, node])]
         for step in following:
             if step not in visited:
                 visited.add(step)
@@ -163,7 +161,7 @@ def weakest_cycle_edges(A: Mask, strength: NDArray[np.float64], keep: Mask) -> l
         cyclic = A & (label[:, None] == label[None, :])
         free = cyclic & ~keep
         if not free.any():
-            raise ValueError("the edges to keep form a cycle")
+            raise DataError("The edges to keep form a cycle, so it cannot be broken. Keep fewer of them.")
         flat = np.where(free, strength, np.inf)
         i, j = (int(v) for v in np.unravel_index(int(np.argmin(flat)), A.shape))
         A[i, j] = False

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import DataError
 from polydag.graph import node_names
-from polydag.stats.rows import Array, column_names, difference
+from polydag.stats.rows import Array, column_names, difference, row_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,12 @@ class DiscreteCounts:
         levels: Mapping[str, Sequence[Hashable]] | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
-        """The counts of a DataFrame or an integer array; levels are those that occur unless given."""
+        """The counts of a DataFrame, an Arrow table or batch, or an integer array.
+
+        Levels are those that occur unless given; a categorical column brings its own.
+        """
+        if hasattr(data, "schema"):
+            data = data.to_pandas()
         names = column_names(data)
         if names is None:
             array = np.asarray(data)
@@ -56,6 +61,8 @@ class DiscreteCounts:
         else:
             columns = [data.iloc[:, i] for i in range(len(names))]
         labels = node_names(names, len(columns))
+        if not labels:
+            raise DataError("The data has no columns.")
         codes, all_levels = [], []
         for name, column in zip(labels, columns, strict=True):
             own = None if levels is None else levels.get(name)
@@ -63,8 +70,7 @@ class DiscreteCounts:
             codes.append(code)
             all_levels.append(level)
         rows = np.array(codes, dtype=np.int32).T.reshape(-1, len(labels))
-        weight = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=float)
-        return cls(labels, tuple(all_levels), *_distinct(rows, weight))
+        return cls(labels, tuple(all_levels), *_distinct(rows, row_weights(weights, len(rows))))
 
     @property
     def n(self) -> float:
@@ -83,6 +89,8 @@ class DiscreteCounts:
 
     def table(self, names: Sequence[object]) -> Array:
         """The contingency table of some variables, one axis each, in the order given."""
+        if missing := [str(name) for name in names if str(name) not in self.names]:
+            raise DataError(f"No such variable: {', '.join(missing)}.")
         where = [self.names.index(str(name)) for name in names]
         shape = tuple(int(self.arities[i]) for i in where)
         flat = np.ravel_multi_index(tuple(self.rows[:, i] for i in where), shape) if where else np.zeros(
@@ -137,6 +145,8 @@ def _encode(
             if categorical
             else _sorted_levels(set(series.dropna().unique().tolist()))
         )
+    if len(set(levels)) != len(levels):
+        raise DataError(f"Column {name}: a level is given twice in {list(levels)}.")
     codes = pd.Index(list(levels)).get_indexer(pd.Index(series))
     if len(bad := np.flatnonzero(codes < 0)):
         value = series.iloc[bad[0]]

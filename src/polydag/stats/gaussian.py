@@ -18,9 +18,18 @@ from numpy.typing import ArrayLike
 
 from polydag.errors import DataError
 from polydag.graph import node_names
-from polydag.stats.rows import Array, difference, numeric_rows, require_finite
+from polydag.stats.rows import (
+    Array,
+    arrow_columns,
+    difference,
+    is_arrow,
+    numeric_rows,
+    require_finite,
+    row_weights,
+)
 
 _BLOCK_ROWS = 4096  # a block of 50 columns stays in the second-level cache while it is centred
+_BUFFER_CELLS = 1 << 20  # columns are copied into blocks of 8 MB: in the third-level cache, few products
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +84,8 @@ class GaussianStats:
             raise DataError("The data has no rows.")
         require_finite(rows, labels)
         if row_factor is None and weights is None:
-            blocks = (rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS))
-            return reduce(add, (cls._of_block(block, labels) for block in blocks))
-        ones = np.ones(len(rows))
-        if weights is not None:
-            weight = np.asarray(weights, dtype=float)
-            if weight.shape != (len(rows),) or not np.isfinite(weight).all() or (weight < 0).any():
-                raise DataError(f"Row weights must be {len(rows)} finite numbers, none negative.")
-            ones = np.sqrt(weight)
+            return cls._of_rows(rows, labels)
+        ones = np.sqrt(row_weights(weights, len(rows)))
         n = float(ones @ ones)
         shift = rows.mean(axis=0)  # keeps the whitened sums small; the mean is exact all the same
         centred = (rows - shift) * ones[:, None]
@@ -98,6 +101,32 @@ class GaussianStats:
         return cls(n, shift + offset, residual.T @ residual, labels, mass)
 
     @classmethod
+    def _of_rows(cls, rows: Array, names: tuple[str, ...]) -> Self:
+        blocks = (rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS))
+        return reduce(add, (cls._of_block(block, names) for block in blocks))
+
+    @classmethod
+    def _of_columns(cls, columns: Sequence[Array], names: tuple[str, ...], rows_before: int) -> Self:
+        """As `_of_rows`, block by block through one buffer, straight from columns; checked on the way."""
+        n = len(columns[0])
+        height = min(n, max(1024, _BUFFER_CELLS // len(columns)))
+        buffer = np.empty((len(columns), height))
+        parts = []
+        with np.errstate(invalid="ignore", over="ignore"):
+            for start in range(0, n, height):
+                block = buffer[:, : min(height, n - start)]
+                for row, column in zip(block, columns, strict=True):
+                    row[:] = column[start : start + height]
+                mean = block.mean(axis=1)
+                block -= mean[:, None]
+                parts.append(cls(block.shape[1], mean, block @ block.T, names, block.shape[1]))
+            result = reduce(add, parts)
+        # A missing or infinite value shows in the scatter, which is much smaller than the rows.
+        if not np.isfinite(result.scatter.diagonal()).all():
+            require_finite(np.array(columns).T, names, rows_before)
+        return result
+
+    @classmethod
     def _of_block(cls, rows: Array, names: tuple[str, ...]) -> Self:
         mean = rows.mean(axis=0)
         centred = rows - mean
@@ -107,11 +136,20 @@ class GaussianStats:
     def from_batches(cls, batches: Iterable[Any]) -> Self:
         """The statistics of a stream of batches, each as in `from_data`; only one is in memory at a time."""
         total: Self | None = None
+        done = 0
         for batch in batches:
-            if getattr(batch, "num_rows", None) == 0 or (hasattr(batch, "__len__") and len(batch) == 0):
-                continue
-            part = cls.from_data(batch)
+            if is_arrow(batch) and batch.num_rows and batch.num_columns:
+                labels = node_names(batch.column_names, batch.num_columns)
+                part = cls._of_columns(arrow_columns(batch), labels, done)
+            else:
+                rows, found = numeric_rows(batch)
+                if len(rows) == 0:
+                    continue
+                labels = node_names(found, rows.shape[1])
+                require_finite(rows, labels, done)
+                part = cls._of_rows(rows, labels)
             total = part if total is None else total + part
+            done += int(part.n)
         if total is None:
             raise DataError("The data has no rows.")
         return total
@@ -131,6 +169,8 @@ class GaussianStats:
         if matrix.shape != (len(labels), len(labels)) or not np.allclose(matrix, matrix.T):
             raise DataError("A covariance matrix must be square and symmetric.")
         centre = np.zeros(len(labels)) if mean is None else np.array(mean, dtype=float)
+        if centre.shape != (len(labels),):
+            raise DataError(f"A mean of the shape {centre.shape} does not fit {len(labels)} variables.")
         return cls(float(n), centre, matrix * n, labels, float(n))
 
     def __add__(self, other: Self) -> Self:

@@ -42,6 +42,9 @@ class Regimes(Generic[S]):
         cls, data: Any, targets: Sequence[Iterable[object]], build: Callable[[Any], S]
     ) -> Regimes[S]:
         """Group rows by their targets (an iterable of names a row, empty where nothing was set)."""
+        for number, row in enumerate(targets, start=1):
+            if isinstance(row, str):  # would be taken apart into letters
+                raise DataError(f"Row {number}: intervention targets are a list of names; got {row!r}.")
         sets = [frozenset(str(name) for name in row) for row in targets]
         if len(sets) != len(data):
             raise DataError(f"There are {len(sets)} intervention targets for {len(data)} rows.")

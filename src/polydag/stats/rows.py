@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import DataError
 
@@ -24,9 +24,8 @@ def column_names(data: Any) -> list[str] | None:
 def numeric_rows(data: Any) -> tuple[Array, list[str] | None]:
     """A float array (rows, columns) and the column names, from an array, DataFrame, Arrow table or batch."""
     names = column_names(data)
-    if names is not None and hasattr(data, "schema"):
-        columns = [_arrow_column(data.column(i), name) for i, name in enumerate(names)]
-        values = np.array(columns).T if columns else np.empty((data.num_rows, 0))
+    if names is not None and is_arrow(data):
+        values = np.array(arrow_columns(data)).T if names else np.empty((data.num_rows, 0))
         return values, names
     if names is not None and hasattr(data, "dtypes"):
         for name, dtype in zip(names, data.dtypes, strict=True):
@@ -42,23 +41,44 @@ def numeric_rows(data: Any) -> tuple[Array, list[str] | None]:
     return values, names
 
 
+def is_arrow(data: Any) -> bool:
+    """Whether this is an Arrow table or record batch."""
+    return hasattr(data, "schema") and hasattr(data, "column_names")
+
+
+def arrow_columns(data: Any) -> list[Array]:
+    """The columns of an Arrow table or batch, without a copy where they are doubles without holes."""
+    return [_arrow_column(data.column(i), str(name)) for i, name in enumerate(data.column_names)]
+
+
 def _arrow_column(column: Any, name: str) -> Array:
-    try:
-        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=float)
-    except TypeError:  # a ChunkedArray has no such option
-        return np.asarray(column.to_numpy(), dtype=float)
-    except ValueError as error:
-        raise DataError(f"Column {name} is {column.type}, not numeric. Recode or drop it.") from error
+    import pyarrow.types as kinds
+
+    # Asked by type: text such as "1" and dates would convert to numbers without complaint.
+    if not any(is_kind(column.type) for is_kind in (kinds.is_floating, kinds.is_integer, kinds.is_boolean,
+                                                    kinds.is_decimal)):  # fmt: skip
+        raise DataError(f"Column {name} is {column.type}, not numeric. Recode or drop it.")
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=float)
 
 
-def require_finite(values: Array, names: Sequence[str]) -> None:
+def row_weights(weights: ArrayLike | None, n_rows: int) -> Array:
+    """How often each row counts, checked; once by default."""
+    if weights is None:
+        return np.ones(n_rows)
+    weight = np.asarray(weights, dtype=float)
+    if weight.shape != (n_rows,) or not np.isfinite(weight).all() or (weight < 0).any():
+        raise DataError(f"Row weights must be {n_rows} finite numbers, none negative.")
+    return weight
+
+
+def require_finite(values: Array, names: Sequence[str], rows_before: int = 0) -> None:
     """Raise with the column and row of the first value that is missing or infinite."""
     if np.isfinite(values).all():
         return
     row, column = np.argwhere(~np.isfinite(values))[0]
-    bad = values[row, column]
+    bad = "missing" if np.isnan(values[row, column]) else values[row, column]
     raise DataError(
-        f"Column {names[column]}, row {row + 1}: the value is {'missing' if np.isnan(bad) else bad}. "
+        f"Column {names[column]}, row {rows_before + row + 1}: the value is {bad}. "
         "Drop or impute such rows first (missing='drop' or 'impute')."
     )
 

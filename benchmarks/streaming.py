@@ -1,0 +1,184 @@
+"""Statistics of a Parquet file larger than memory, against a plain chunked `X.T @ X`.
+
+    python benchmarks/streaming.py --rows 10000000 --columns 50
+
+Each contender runs in a fresh process over the same file and batches: wall time, CPU time, peak resident
+memory. Targets: less than 1 GB, at least half the speed of the plain product. (Not called statistics.py:
+a script of that name would hide the standard library's module from every other script in this folder.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GROUP_ROWS = 250_000
+BATCH_ROWS = 65_536
+RESULTS = Path(__file__).parent / "results" / "streaming.csv"
+
+
+def write_table(path: Path, rows: int, columns: int) -> None:
+    """Random normal columns with means away from zero, one row group at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    mix = np.eye(columns) + 0.1 * rng.standard_normal((columns, columns))
+    names = [f"x{j}" for j in range(columns)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pq.ParquetWriter(path, schema, compression="NONE", use_dictionary=False) as writer:
+        for start in range(0, rows, GROUP_ROWS):
+            block = rng.standard_normal((min(GROUP_ROWS, rows - start), columns)) @ mix + 10.0
+            writer.write_table(pa.table(list(np.ascontiguousarray(block.T)), schema=schema))
+
+
+def batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        yield from file.iter_batches(batch_size=BATCH_ROWS)
+
+
+def plain(path: Path) -> np.ndarray[Any, Any]:
+    """The yardstick: uncentred second moments, one product a batch."""
+    total: Any = 0.0
+    for batch in batches(path):
+        X = np.column_stack([column.to_numpy() for column in batch.columns])
+        total = total + X.T @ X
+    return np.asarray(total)
+
+
+def streamed(path: Path) -> np.ndarray[Any, Any]:
+    """polydag: centred moments, checked for missing values; shown as uncentred for the comparison."""
+    from polydag import data
+
+    stats = data.gaussian_stats(path)
+    return np.asarray(stats.scatter + stats.n * np.outer(stats.mean, stats.mean))
+
+
+CONTENDERS: dict[str, Callable[[Path], np.ndarray[Any, Any]]] = {"plain": plain, "polydag": streamed}
+
+
+def measure(contender: str, path: Path) -> dict[str, Any]:
+    """Run one contender here; imports are done before the clock starts."""
+    import pyarrow.parquet  # noqa: F401
+
+    import polydag.data  # noqa: F401
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    moments = CONTENDERS[contender](path)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {"wall_s": wall, "cpu_s": cpu, "peak_rss_mb": peak_memory() / 1e6, "moments": moments.tolist()}
+
+
+def peak_memory() -> float:
+    """Bytes. Linux counts the parent's memory into getrusage of a child, so its own status file is read."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return float(line.split()[1]) * 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def in_fresh_process(contender: str, path: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--measure", contender, "--file", str(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def machine() -> dict[str, str]:
+    """Where the figures were taken."""
+    import pyarrow as pa
+
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "cpu": model or platform.processor(),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pyarrow": pa.__version__,
+    }
+
+
+def run(rows: int, columns: int, repeats: int, keep: bool) -> None:
+    """Make the file, measure every contender in turn, print and keep the figures."""
+    need = rows * columns * 8
+    folder = Path(tempfile.mkdtemp(prefix="polydag-streaming-"))
+    try:
+        free = shutil.disk_usage(folder).free
+        if free < 1.2 * need:
+            raise SystemExit(f"{need / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free.")
+        path = folder / "table.parquet"
+        print(f"writing {rows:,} rows × {columns} columns ({need / 1e9:.1f} GB)", flush=True)
+        write_table(path, rows, columns)
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTENDERS}
+        for _ in range(repeats):
+            for name in CONTENDERS:
+                found[name].append(in_fresh_process(name, path))
+    finally:
+        shutil.rmtree(folder)
+    best = {name: min(results, key=lambda result: result["cpu_s"]) for name, results in found.items()}
+    a, b = (np.array(best[name]["moments"]) for name in ("plain", "polydag"))
+    difference = float(np.abs(a - b).max() / np.abs(a).max())
+    for name, result in best.items():
+        print(
+            f"{name:8s} wall {result['wall_s']:7.2f} s  cpu {result['cpu_s']:7.2f} s  "
+            f"peak {result['peak_rss_mb']:6.0f} MB"
+        )
+    speed = {key: best["plain"][key] / best["polydag"][key] for key in ("wall_s", "cpu_s")}
+    print(f"speed against plain: {speed['wall_s']:.2f} (wall), {speed['cpu_s']:.2f} (cpu); target 0.5")
+    print(f"largest relative difference of the moments: {difference:.1e}")
+    if keep:
+        save(rows, columns, best)
+
+
+def save(rows: int, columns: int, best: dict[str, dict[str, Any]]) -> None:
+    """Add one line a contender to the results."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    new = not RESULTS.exists()
+    place = machine()
+    with RESULTS.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if new:
+            writer.writerow(["rows", "columns", "contender", "wall_s", "cpu_s", "peak_rss_mb", *place])
+        for name, result in best.items():
+            figures = [f"{result[key]:.2f}" for key in ("wall_s", "cpu_s", "peak_rss_mb")]
+            writer.writerow([rows, columns, name, *figures, *place.values()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--columns", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--no-save", action="store_true", help="print the figures only")
+    parser.add_argument("--measure", choices=sorted(CONTENDERS), help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(given.measure, given.file)))
+    else:
+        run(given.rows, given.columns, given.repeats, keep=not given.no_save)
+
+
+if __name__ == "__main__":
+    main()

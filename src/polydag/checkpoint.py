@@ -1,0 +1,121 @@
+"""Long work in pieces that survive an interruption, without plumbing.
+
+Inside `saving(folder, fingerprint)`, `piece(key, compute)` stores what it computes in the folder and loads
+it from there the next time; elsewhere it only computes. The fingerprint says what the pieces belong to: a
+folder that was begun with another one is refused.
+
+Pieces are called for in the process that opened the block; workers compute, they do not store.
+
+>>> import tempfile
+>>> import numpy as np
+>>> with tempfile.TemporaryDirectory() as folder, saving(folder, {"seed": "1"}):
+...     first = piece("scores", lambda: {"score": np.ones(2)})
+...     again = piece("scores", lambda: {"score": np.zeros(2)})
+>>> again["score"].tolist()
+[1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Piece = dict[str, NDArray[np.generic]]
+
+FINGERPRINT = "fingerprint.json"
+_folder: ContextVar[Path | None] = ContextVar("folder", default=None)
+
+
+@contextmanager
+def saving(folder: str | os.PathLike[str], fingerprint: Mapping[str, str]) -> Iterator[None]:
+    """Keep the pieces computed inside the block in `folder`, and use those that are there already."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    mark = place / FINGERPRINT
+    if mark.exists():
+        _require_same(read_fingerprint(place), dict(fingerprint), place)
+    else:
+        text = json.dumps(dict(fingerprint), indent=1, ensure_ascii=False)
+        _write(mark, lambda file: file.write(text.encode()))
+    token = _folder.set(place)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def piece(key: str, compute: Callable[[], Piece]) -> Piece:
+    """The arrays that `compute` gives: loaded where they were stored before, computed and stored otherwise."""
+    folder = _folder.get()
+    if folder is None:
+        return compute()
+    import numpy as np
+
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
+    if path.exists():
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            path.unlink()  # damaged, as after a power cut: computing it again is all there is to do
+    result = compute()
+    _write(path, lambda file: np.savez(file, allow_pickle=False, **result))
+    return result
+
+
+def has_pieces(folder: str | os.PathLike[str]) -> bool:
+    """Whether there is anything in the folder that a resumed run could use."""
+    return any(Path(folder).glob("*.npz"))
+
+
+def read_fingerprint(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """What the pieces in the folder belong to."""
+    path = Path(folder) / FINGERPRINT
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{folder} holds no interrupted run: there is no {FINGERPRINT} in it.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read ({error}). Start afresh with --force.") from None
+    return {str(name): str(value) for name, value in content.items()}
+
+
+def _require_same(before: dict[str, str], now: dict[str, str], folder: Path) -> None:
+    changed = [
+        f"{name} was {before.get(name, 'not given')}, now {now.get(name, 'not given')}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise UsageError(
+            f"{folder} belongs to another run: {'; '.join(changed)}. "
+            "Ask for the same as before, or start afresh with --force."
+        )
+
+
+def _write(path: Path, write: Callable[[Any], object]) -> None:
+    """Write beside `path`, then rename: a piece is there completely or not at all."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error

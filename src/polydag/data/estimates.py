@@ -1,0 +1,55 @@
+"""What a method will cost, before it starts: memory and time as a function of columns and rows.
+
+A method is one entry in `COSTS`; `note` says what its figures assume. They are orders of magnitude, for
+deciding whether to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+_DOUBLE = 8
+
+
+class Cost(NamedTuple):
+    """A method's cost: bytes and seconds for `d` columns and `n` rows."""
+
+    name: str
+    memory: Callable[[int, float], float]
+    seconds: Callable[[int, float], float]
+    note: str
+
+
+class Estimate(NamedTuple):
+    """The predicted cost of one method on one table."""
+
+    method: str
+    memory_bytes: float
+    seconds: float
+    note: str
+
+
+# Seconds for each d³ on one core. PLACEHOLDERS until the learners are measured: replace by measured figures.
+EQUAL_VARIANCE_SECONDS = 2e-8
+NOTEARS_SECONDS = 5e-6
+
+COSTS: tuple[Cost, ...] = (
+    Cost(
+        "equal-variance",
+        lambda d, n: 6 * _DOUBLE * d * d,
+        lambda d, n: EQUAL_VARIANCE_SECONDS * d**3,
+        "from the statistics; independent of the number of rows",
+    ),
+    Cost(
+        "notears",
+        lambda d, n: 20 * _DOUBLE * d * d,
+        lambda d, n: NOTEARS_SECONDS * d**3,
+        "linear, one λ; a path of λ or stability selection multiplies the time",
+    ),
+)
+
+
+def estimates(d: int, n: float) -> tuple[Estimate, ...]:
+    """The predicted cost of every method for `d` columns and `n` rows."""
+    return tuple(Estimate(cost.name, cost.memory(d, n), cost.seconds(d, n), cost.note) for cost in COSTS)

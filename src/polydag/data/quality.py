@@ -1,0 +1,114 @@
+"""Columns that no learner can use as they are: constant, duplicated, or combinations of others.
+
+Pure functions of a frame or of `GaussianStats`, shared by `polydag check` and the learners.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from polydag.errors import DataError
+from polydag.stats import GaussianStats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TINY = 1e-12  # a squared difference below this share of the variance is rounding
+_DEPENDENT = 1e-10  # so much of its variance is left of a column that the others determine
+
+
+class Dependence(NamedTuple):
+    """A column that is a combination of others: `column = constant + Σ coefficient · name`."""
+
+    column: str
+    parts: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        terms = " ".join(f"{'-' if value < 0 else '+'} {abs(value):.4g}·{name}" for name, value in self.parts)
+        return f"{self.column} = constant {terms}"
+
+
+def constant_columns(stats: GaussianStats) -> list[str]:
+    """Columns whose values do not vary, up to rounding."""
+    variance = stats.scatter.diagonal() / max(stats.n, 1.0)
+    return [name for name, flat in zip(stats.names, variance <= 1e-24 * stats.mean**2, strict=True) if flat]
+
+
+def duplicate_columns(stats: GaussianStats) -> list[tuple[str, ...]]:
+    """Groups of columns with the same values, up to rounding; constant columns take no part."""
+    varying = [name for name in stats.names if name not in set(constant_columns(stats))]
+    own = stats.select(varying)
+    spread = own.scatter.diagonal()
+    apart = spread[:, None] + spread[None, :] - 2 * own.scatter
+    apart += own.n * (own.mean[:, None] - own.mean[None, :]) ** 2
+    same = apart <= _TINY * np.maximum(spread[:, None], spread[None, :])
+    groups: dict[int, list[str]] = {}
+    for j, name in enumerate(varying):
+        groups.setdefault(int(np.argmax(same[j] | (np.arange(len(varying)) == j))), []).append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def identical_columns(frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Groups of columns of a frame with the same values, cell by cell; labels count as well as numbers."""
+    import pandas as pd
+
+    groups: dict[bytes, list[str]] = {}
+    for name in frame.columns:
+        plain = (
+            frame[name].astype(object) if frame[name].dtype.kind not in "iufb" else frame[name].astype(float)
+        )
+        key = pd.util.hash_pandas_object(plain, index=False).to_numpy().tobytes()
+        groups.setdefault(key, []).append(str(name))
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def dependent_columns(stats: GaussianStats) -> list[Dependence]:
+    """Columns that are combinations of columns before them.
+
+    The correlation matrix is factorised column by column (Cholesky); a column of which nothing is left after
+    regression on the earlier independent ones is a combination of these. Constant columns take no part. With
+    fewer rows than columns this is bound to happen, and says nothing about the columns.
+    """
+    constant = set(constant_columns(stats))
+    own = stats.select([name for name in stats.names if name not in constant])
+    correlation = own.correlation
+    # No column can be determined by others while the smallest eigenvalue is larger than what is left of it.
+    if own.d == 0 or np.linalg.eigvalsh(correlation)[0] > _DEPENDENT:
+        return []
+    scale = np.sqrt(own.scatter.diagonal())
+    basis: list[int] = []
+    result = []
+    for j, name in enumerate(own.names):
+        inside = correlation[np.ix_(basis, basis)]
+        coefficients = np.linalg.solve(inside, correlation[basis, j])
+        if 1 - correlation[basis, j] @ coefficients > _DEPENDENT:
+            basis.append(j)
+            continue
+        parts = [
+            (own.names[i], float(value * scale[j] / scale[i]))
+            for i, value in zip(basis, coefficients, strict=True)
+            if abs(value) > 1e-5
+        ]
+        result.append(Dependence(name, tuple(parts)))
+    return result
+
+
+def require_usable(stats: GaussianStats, *, independent: bool = False, source: str = "The data") -> None:
+    """Raise for constant and duplicate columns and, if asked, for columns that are combinations of others."""
+    if constant := constant_columns(stats):
+        raise DataError(f"{source}: column {', '.join(constant)} is constant. Leave it out.")
+    if groups := duplicate_columns(stats):
+        named = "; ".join(" = ".join(group) for group in groups)
+        raise DataError(f"{source}: several columns hold the same values: {named}. Keep one of each.")
+    if not independent:
+        return
+    if stats.n <= stats.d:
+        raise DataError(
+            f"{source} has {stats.n:g} rows for {stats.d} columns; this method needs more rows than columns. "
+            "Leave out columns, or use a sparse method."
+        )
+    if found := dependent_columns(stats):
+        named = "; ".join(str(item) for item in found[:5])
+        raise DataError(f"{source}: some columns are combinations of others: {named}. Leave them out.")

@@ -1,0 +1,54 @@
+"""causal-learn's endpoint matrix: an entry is the mark at the row's end of the edge.
+
+`M[j, i] = 1` (arrowhead at j) with `M[i, j] = -1` (tail at i) is `i -> j`; both -1 is undirected: so says
+causal-learn's documentation of `pc`. Keeps names, their order and undirected edges; weights are lost (all
+1 on reading).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from polydag.errors import DataError
+from polydag.formats._matrix import IntMatrix, matrix_from_text, matrix_to_text, square
+from polydag.graph import Graph
+
+
+def to_causallearn(graph: Graph) -> IntMatrix:
+    """The matrix of endpoint marks, as in `GeneralGraph.graph`.
+
+    Examples
+    --------
+    >>> from polydag import Graph
+    >>> to_causallearn(Graph.from_edges(["a", "b"], [("a", "b")])).tolist()
+    [[0, -1], [1, 0]]
+    """
+    A = graph.adjacency
+    return (A & ~A.T).T.astype(int) - A
+
+
+def from_causallearn(matrix: ArrayLike, names: Iterable[object] | None = None) -> Graph:
+    """The graph of a matrix of endpoint marks; bidirected edges are refused."""
+    marks = square(matrix, (-1, 0, 1), "causal-learn")
+    labels = Graph(np.zeros(marks.shape), names).names
+    for wrong, why in (
+        ((marks == 1) & (marks.T == 1), "is bidirected, and polydag has no hidden common causes"),
+        ((marks != 0) & (marks.T == 0), "has a mark at one end only"),
+    ):
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise DataError(f"The edge between {labels[i]} and {labels[j]} {why}.")
+    return Graph(marks == -1, labels)
+
+
+def from_text(text: str) -> Graph:
+    """The graph in a CSV of the matrix, with row and column names."""
+    return from_causallearn(*matrix_from_text(text))
+
+
+def to_text(graph: Graph) -> str:
+    """The matrix as CSV, with row and column names."""
+    return matrix_to_text(to_causallearn(graph), graph.names)

@@ -1,0 +1,67 @@
+"""Edge-list CSV with the columns source, target, weight, directed.
+
+A row with an empty target and an empty weight declares a node. Such rows come first, one for every node,
+where the edges alone would not give back all nodes in their order. Keeps names, weights to the last bit and
+undirected edges. Other columns are allowed and ignored; weight (1) and directed (true) may be left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from polydag.errors import DataError
+from polydag.formats._assemble import ParsedEdge, assemble, number, truth
+from polydag.graph import Graph
+
+COLUMNS = ("source", "target", "weight", "directed")
+
+
+def from_text(text: str) -> Graph:
+    """The graph in an edge list.
+
+    Examples
+    --------
+    >>> from_text("source,target\\nrain,wet\\nsun,\\n").names
+    ('rain', 'wet', 'sun')
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    nodes: dict[str, None] = {}
+    edges: list[ParsedEdge] = []
+    try:
+        header = next(reader, [])
+        for column in COLUMNS[:2]:
+            if column not in header:
+                raise DataError(f"line 1: an edge list needs a column {column}; the columns are {header}.")
+        for row in reader:
+            place = f"line {reader.line_num}"
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise DataError(f"{place}: {len(row)} cells, but the header has {len(header)} columns.")
+            cell = dict(zip(header, row, strict=True))
+            weight = cell.get("weight", "")
+            nodes.setdefault(cell["source"])
+            if cell["target"] or weight:
+                nodes.setdefault(cell["target"])
+                directed = truth(cell.get("directed") or "true", place)
+                value = number(weight or "1", place)
+                edges.append(ParsedEdge(cell["source"], cell["target"], value, directed, place))
+    except csv.Error as error:
+        raise DataError(f"line {reader.line_num}: not CSV ({error}).") from error
+    return assemble(nodes, edges)
+
+
+def to_text(graph: Graph) -> str:
+    """The graph as an edge list, weights written so that they are read back exactly."""
+    edges = graph.edges()
+    appearing = tuple(dict.fromkeys(end for edge in edges for end in edge[:2]))
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    if appearing != graph.names:
+        writer.writerows((name, "", "", "") for name in graph.names)
+    writer.writerows(
+        (edge.source, edge.target, repr(edge.weight), str(edge.directed).lower()) for edge in edges
+    )
+    return out.getvalue()

@@ -1,0 +1,53 @@
+"""JSON: `{"nodes": [names], "edges": [{"source", "target", "weight", "directed"}]}`.
+
+Keeps names, their order, weights to the last bit and undirected edges. Other keys are allowed and ignored.
+"""
+
+from __future__ import annotations
+
+import json
+
+from polydag.errors import DataError
+from polydag.formats._assemble import ParsedEdge, assemble, number
+from polydag.graph import Graph
+
+
+def from_text(text: str) -> Graph:
+    """The graph in a JSON text; `weight` is 1 and `directed` true where they are left out.
+
+    Examples
+    --------
+    >>> from_text('{"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b"}]}').n_edges
+    1
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"line {error.lineno}: not JSON ({error.msg}).") from error
+    nodes = content.get("nodes") if isinstance(content, dict) else None
+    if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
+        raise DataError('a graph in JSON needs "nodes": a list of names.')
+    if len(set(nodes)) < len(nodes):
+        raise DataError(f'"nodes" names {next(n for n in nodes if nodes.count(n) > 1)!r} twice.')
+    listed = content.get("edges", [])
+    if not isinstance(listed, list):
+        raise DataError('"edges" must be a list.')
+    return assemble(nodes, [_edge(item, f"edge {i + 1}") for i, item in enumerate(listed)], closed=True)
+
+
+def _edge(item: object, place: str) -> ParsedEdge:
+    if not isinstance(item, dict):
+        raise DataError(f'{place}: an edge is an object with "source" and "target"; got {item!r}.')
+    source, target, directed = item.get("source"), item.get("target"), item.get("directed", True)
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise DataError(f'{place}: an edge needs "source" and "target", both names.')
+    if not isinstance(directed, bool):
+        raise DataError(f'{place}: "directed" must be true or false; got {directed!r}.')
+    return ParsedEdge(source, target, number(str(item.get("weight", 1.0)), place), directed, place)
+
+
+def to_text(graph: Graph) -> str:
+    """The graph as JSON, one edge a line."""
+    edges = ",\n".join(f"    {json.dumps(edge._asdict(), ensure_ascii=False)}" for edge in graph.edges())
+    names = json.dumps(list(graph.names), ensure_ascii=False)
+    return f'{{\n  "nodes": {names},\n  "edges": [{edges and chr(10) + edges + chr(10) + "  "}]\n}}\n'

@@ -1,0 +1,17 @@
+"""Estimators in scikit-learn's manner: they put the pieces together and hold no maths.
+
+`LEARNERS` names those that take one table (or its statistics); adding one is a file and a line here.
+"""
+
+from __future__ import annotations
+
+from polydag.learners.base import StructureLearner
+from polydag.learners.equal_variance import EqualVariance
+from polydag.learners.notears import Notears
+
+LEARNERS: dict[str, type[StructureLearner]] = {
+    "equal-variance": EqualVariance,
+    "notears": Notears,
+}
+
+__all__ = ["LEARNERS", "EqualVariance", "Notears", "StructureLearner"]

@@ -1,0 +1,106 @@
+"""What all structure learners share: reading the input, and what a fitted one holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from polydag.data.quality import require_usable
+from polydag.errors import DataError, UsageError
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge, Masks
+from polydag.stats import GaussianStats, Regimes
+
+Statistics = GaussianStats | Regimes[GaussianStats]
+
+
+def gaussian_statistics(X: Any, *, independent: bool = False) -> Statistics:
+    """Statistics from a table, or as given, after a look at whether its columns can be used at all."""
+    stats = X if isinstance(X, (GaussianStats, Regimes)) else GaussianStats.from_data(getattr(X, "frame", X))
+    if stats.n < 2:
+        raise DataError(f"The data has {stats.n:g} row; at least 2 are needed.")
+    parts = {stats.for_node(name) for name in stats.names} if isinstance(stats, Regimes) else {stats}
+    for part in parts:
+        require_usable(part, independent=independent)
+    return stats
+
+
+def knowledge_masks(knowledge: Knowledge | None, names: tuple[str, ...]) -> Masks:
+    """The masks of what is known; without knowledge, only self-loops are forbidden."""
+    if knowledge is not None and not isinstance(knowledge, Knowledge):
+        raise UsageError(f"knowledge must be a polydag.Knowledge, not {type(knowledge).__name__}.")
+    return (knowledge or Knowledge()).masks(names)
+
+
+class StructureLearner(BaseEstimator):  # type: ignore[misc]
+    """A learner of one graph from one table.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        The learned graph, with the data's column names.
+    weights_ : array of shape (d, d)
+        The weights of `graph_`.
+    raw_weights_ : array of shape (d, d)
+        The weights before threshold and pruning.
+    edges_ : DataFrame
+        source, target, weight: one row an edge.
+    pruned_ : DataFrame
+        source, target, weight, reason: what was taken out on the way.
+    history_ : DataFrame
+        How the fit went.
+    converged_ : bool
+        Whether the result can be relied on to be one of the method.
+    n_iter_ : int
+        Steps taken.
+    feature_names_in_ : array of str
+        The columns, in order.
+    """
+
+    graph_: Graph
+    raw_weights_: NDArray[np.float64]
+    history_: pd.DataFrame
+    pruned_: pd.DataFrame
+    converged_: bool
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
+        raise NotImplementedError
+
+    @property
+    def weights_(self) -> NDArray[np.float64]:
+        """The weights of `graph_`."""
+        return self.graph_.weights
+
+    @property
+    def edges_(self) -> pd.DataFrame:
+        """One row an edge: source, target, weight, directed."""
+        return pd.DataFrame(self.graph_.edges(), columns=list(Edge._fields))
+
+    def _keep(
+        self,
+        graph: Graph,
+        *,
+        raw_weights: NDArray[np.float64],
+        history: Iterable[Any],
+        pruned: Iterable[tuple[Edge, str]],
+        converged: bool,
+        n_iter: int,
+    ) -> None:
+        self.graph_ = graph
+        self.raw_weights_ = raw_weights
+        self.history_ = pd.DataFrame(history)
+        rows = [(edge.source, edge.target, edge.weight, reason) for edge, reason in pruned]
+        self.pruned_ = pd.DataFrame(rows, columns=["source", "target", "weight", "reason"])
+        self.converged_ = converged
+        self.n_iter_ = n_iter
+        self.n_features_in_ = graph.n_nodes
+        self.feature_names_in_ = np.array(graph.names, dtype=object)

@@ -1,0 +1,47 @@
+"""How far an estimated graph, or a matrix of edge scores, is from the truth.
+
+Truth and estimate are keyword-only everywhere, and nodes are matched by name.
+"""
+
+from polydag.metrics.adjustment import AdjustmentDistance, ancestor_aid, parent_aid
+from polydag.metrics.edges import (
+    Confusion,
+    confusion,
+    f1,
+    fdr,
+    jaccard,
+    precision,
+    recall,
+    reversed_edges,
+    shd,
+    shd_cpdag,
+    tpr,
+)
+from polydag.metrics.ranking import PrCurve, RocCurve, average_precision, pr_curve, roc_auc, roc_curve
+from polydag.metrics.sortability import varsortability
+from polydag.metrics.summary import compare
+
+__all__ = [
+    "AdjustmentDistance",
+    "Confusion",
+    "PrCurve",
+    "RocCurve",
+    "ancestor_aid",
+    "average_precision",
+    "compare",
+    "confusion",
+    "f1",
+    "fdr",
+    "jaccard",
+    "parent_aid",
+    "pr_curve",
+    "precision",
+    "recall",
+    "reversed_edges",
+    "roc_auc",
+    "roc_curve",
+    "shd",
+    "shd_cpdag",
+    "tpr",
+    "varsortability",
+]

@@ -1,0 +1,41 @@
+"""All comparisons of two graphs at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from polydag.errors import DataError
+from polydag.graph import Graph
+from polydag.metrics.adjustment import AdjustmentDistance, ancestor_aid, parent_aid
+from polydag.metrics.edges import confusion, shd_cpdag
+
+
+def compare(*, true: Graph, estimate: Graph) -> dict[str, float]:
+    """Every graph metric by name.
+
+    The adjustment distances (normalised) are NaN where one of the graphs is neither a DAG nor a CPDAG.
+    """
+    counts = confusion(true=true, estimate=estimate)
+    return {
+        "true_edges": counts.n_true,
+        "estimated_edges": counts.n_estimated,
+        **counts._asdict(),
+        "shd": counts.shd,
+        "shd_cpdag": shd_cpdag(true=true, estimate=estimate),
+        "tpr": counts.recall,
+        "fdr": counts.fdr,
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": counts.f1,
+        "jaccard": counts.jaccard,
+        "parent_aid": _or_nan(parent_aid, true, estimate),
+        "ancestor_aid": _or_nan(ancestor_aid, true, estimate),
+    }
+
+
+def _or_nan(distance: Callable[..., AdjustmentDistance], true: Graph, estimate: Graph) -> float:
+    try:
+        return distance(true=true, estimate=estimate).normalized
+    except DataError:
+        return math.nan

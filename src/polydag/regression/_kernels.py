@@ -1,0 +1,72 @@
+"""Compiled loops of the parent selection."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def eliminate(
+    S: NDArray[np.float64],
+    target: int,
+    chosen: NDArray[np.bool_],
+    keep: NDArray[np.bool_],
+    n: float,
+    penalty: float,
+) -> tuple[NDArray[np.float64], float]:
+    """Backward elimination of `chosen` for one target; returns coefficients (0 where out) and variance.
+
+    The inverse covariance of the remaining candidates is downdated, so leaving one out costs k². With more
+    candidates than half the rows, the weakest go first, whatever they cost.
+    """
+    d = len(S)
+    members = np.flatnonzero(chosen)
+    k = len(members)
+    coefficients = np.zeros(d)
+    variance = S[target, target]
+    if k == 0:
+        return coefficients, variance
+    gram = np.empty((k, k))
+    c = np.empty(k)
+    for a in range(k):
+        c[a] = S[members[a], target]
+        for b in range(k):
+            gram[a, b] = S[members[a], members[b]]
+        gram[a, a] *= 1.0 + 1e-12
+    P = np.linalg.inv(gram)
+    beta = P @ c
+    floor = 1e-14 * S[target, target]
+    variance = max(variance - c @ beta, floor)
+    inside = np.ones(k, dtype=np.bool_)
+    left = k
+    while left > 0:
+        best = -1
+        least = np.inf
+        for a in range(k):
+            if inside[a] and not keep[members[a]]:
+                loss = beta[a] * beta[a] / P[a, a]
+                if loss < least:
+                    least = loss
+                    best = a
+        if best < 0:
+            break
+        if 2 * left <= n and n * np.log1p(least / variance) >= penalty:
+            break
+        inside[best] = False
+        left -= 1
+        pivot = P[best, best]
+        shift = beta[best] / pivot
+        for a in range(k):
+            if inside[a]:
+                beta[a] -= P[a, best] * shift
+                ratio = P[a, best] / pivot
+                for b in range(k):
+                    if inside[b]:
+                        P[a, b] -= ratio * P[best, b]
+        variance = max(variance + least, floor)
+    for a in range(k):
+        if inside[a]:
+            coefficients[members[a]] = beta[a]
+    return coefficients, variance

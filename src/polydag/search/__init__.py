@@ -1,0 +1,1 @@
+"""Searches over structures: pure functions of statistics or scores."""

@@ -1,0 +1,182 @@
+"""Row-correlated data: the linked-rows paper, equation (2) and section 3.
+
+Errors are matrix-normal: `Σ` between rows, with unit diagonal, and `diag(ω²)` between variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from polydag.errors import DataError, UsageError
+from polydag.graph import Graph
+from polydag.network import RandomState
+from polydag.simulate.sem import Array, Scale, frame, noise_scales, propagate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DEFAULT_BASE = {"toeplitz": 0.3, "equi": 0.7, "ar": 0.7}
+
+
+def row_covariance(
+    kind: str, size: int, *, base: float | None = None, random_state: RandomState = None
+) -> Array:
+    """The correlation matrix of the rows in one cluster (linked-rows paper, section 3.1).
+
+    Parameters
+    ----------
+    kind : {"toeplitz", "equi", "star", "ar"}
+        `toeplitz`: base^(|i-j|/5). `equi`: base for every pair. `star`: base between the first row and any
+        other, base² between two others. `ar`: the inverse is base^|i-j| up to |i-j| = ⌈size/4⌉ and 0 beyond,
+        before Σ is scaled to unit variances.
+    size : int
+        The number of rows.
+    base : float, optional
+        By default 0.3 for `toeplitz` (which fits the paper's Table 1; 0.7 fits Table 2), 0.7 for `equi` and
+        `ar`, and uniform in [0.3, 0.5] for `star`.
+    random_state : int or numpy.random.Generator, optional
+        The seed, for the default base of `star`.
+
+    Examples
+    --------
+    >>> row_covariance("equi", 3).tolist()
+    [[1.0, 0.7, 0.7], [0.7, 1.0, 0.7], [0.7, 0.7, 1.0]]
+    """
+    if kind not in ("toeplitz", "equi", "star", "ar"):
+        raise UsageError(f"kind must be toeplitz, equi, star or ar; got {kind!r}.")
+    if size < 1:
+        raise UsageError(f"A cluster has at least one row; got {size}.")
+    if base is None:
+        drawn = np.random.default_rng(random_state).uniform(0.3, 0.5)
+        base = _DEFAULT_BASE.get(kind, float(drawn))
+    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    if kind == "toeplitz":
+        Sigma = base ** (apart / 5)
+    elif kind == "equi":
+        Sigma = np.full((size, size), base)
+    elif kind == "star":
+        arm = np.full(size, base)
+        arm[0] = 1.0
+        Sigma = np.outer(arm, arm)
+    else:
+        precision = np.where(apart <= math.ceil(size / 4), base**apart, 0.0)
+        if np.linalg.eigvalsh(precision)[0] <= 0:
+            raise UsageError(f"At size {size} and base {base} the banded inverse is not positive definite.")
+        covariance = np.linalg.inv(precision)
+        sd = np.sqrt(covariance.diagonal())
+        Sigma = (covariance + covariance.T) / (2 * np.outer(sd, sd))
+    np.fill_diagonal(Sigma, 1.0)
+    return Sigma
+
+
+def clusters(
+    kind: str, n: int, size: int, *, base: float | None = None, random_state: RandomState = None
+) -> list[Array]:
+    """The correlation matrices of `n` rows in clusters of `size`, one block each, for `linked`.
+
+    Where `size` does not divide `n`, only the first rows of the last cluster were seen.
+
+    Examples
+    --------
+    >>> [len(block) for block in clusters("star", 50, 20, random_state=0)]
+    [20, 20, 10]
+    """
+    if min(n, size) < 1:
+        raise UsageError(f"There must be at least one row in each cluster; got n={n}, size={size}.")
+    rng = np.random.default_rng(random_state)
+    blocks = [row_covariance(kind, size, base=base, random_state=rng) for _ in range(math.ceil(n / size))]
+    rest = n - size * (len(blocks) - 1)
+    return [*blocks[:-1], blocks[-1][:rest, :rest]]
+
+
+def network_precision(links: Graph | ArrayLike, *, random_state: RandomState = None) -> Array:
+    """A random precision matrix on the links of a network (linked-rows paper, section 3.2).
+
+    Entries on the links are uniform in [-5, 5]; a constant on the diagonal brings the smallest eigenvalue to
+    0.1; then the matrix is scaled so that its inverse has a unit diagonal.
+
+    Parameters
+    ----------
+    links : Graph or array of shape (n, n)
+        Which rows are linked; directions do not matter.
+    random_state : int or numpy.random.Generator, optional
+        The seed.
+
+    Returns
+    -------
+    array of shape (n, n)
+        `Θ`; its inverse is the row covariance for `linked`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Theta = network_precision([[0, 1, 0], [1, 0, 0], [0, 0, 0]], random_state=0)
+    >>> np.linalg.inv(Theta).diagonal().round(12).tolist(), (Theta != 0).tolist()[0]
+    ([1.0, 1.0, 1.0], [True, True, False])
+    """
+    A = links.adjacency if isinstance(links, Graph) else np.asarray(links) != 0
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise DataError(f"Links must be a square matrix; this one has the shape {A.shape}.")
+    joined = np.triu(A | A.T, 1)
+    Theta = np.zeros(A.shape)
+    Theta[joined] = np.random.default_rng(random_state).uniform(-5.0, 5.0, int(joined.sum()))
+    Theta += Theta.T
+    Theta += (0.1 - np.linalg.eigvalsh(Theta)[0]) * np.eye(len(A))
+    sd = np.sqrt(np.linalg.inv(Theta).diagonal())
+    return np.asarray(Theta * np.outer(sd, sd))
+
+
+def linked(
+    dag: Graph,
+    *,
+    row_covariance: ArrayLike | Sequence[Array],
+    noise_scale: Scale = 1.0,
+    random_state: RandomState = None,
+) -> pd.DataFrame:
+    """Draw rows that depend on each other: a linear Gaussian model with row covariance Σ, equation (2).
+
+    Parameters
+    ----------
+    dag : Graph
+        The DAG, with its weights.
+    row_covariance : array of shape (n, n), or list of such
+        `Σ`, positive definite with unit diagonal; or the blocks of a block-diagonal one, as from `clusters`.
+    noise_scale : float, (low, high) or array of shape (d,)
+        The standard deviations ω of the errors, as for `linear`; the paper draws them from (0.1, 1.0).
+    random_state : int or numpy.random.Generator, optional
+        The seed.
+
+    Examples
+    --------
+    >>> from polydag import simulate
+    >>> dag = simulate.dag(10, n_edges=20, weight_range=(0.1, 1.0), random_state=0)
+    >>> Sigma = simulate.clusters("toeplitz", 100, 20)
+    >>> simulate.linked(dag, row_covariance=Sigma, noise_scale=(0.1, 1.0), random_state=1).shape
+    (100, 10)
+    """
+    rng = np.random.default_rng(random_state)
+    blocks = list(row_covariance) if np.ndim(row_covariance[0]) == 2 else [row_covariance]  # type: ignore
+    scales = noise_scales(noise_scale, dag.n_nodes, rng)
+    errors = [
+        factor @ rng.standard_normal((len(factor), dag.n_nodes)) for factor in map(_lower_factor, blocks)
+    ]
+    return frame(propagate(dag, np.concatenate(errors) * scales), dag)
+
+
+def _lower_factor(block: ArrayLike) -> Array:
+    Sigma = np.asarray(block, dtype=float)
+    if Sigma.ndim != 2 or Sigma.shape[0] != Sigma.shape[1] or not np.allclose(Sigma, Sigma.T):
+        raise DataError(
+            f"A row covariance must be square and symmetric; this one has the shape {Sigma.shape}."
+        )
+    if not np.allclose(Sigma.diagonal(), 1.0):
+        raise DataError("A row covariance must have a unit diagonal: divide by the standard deviations.")
+    try:
+        return np.linalg.cholesky(Sigma)
+    except np.linalg.LinAlgError as error:
+        raise DataError("The row covariance is not positive definite.") from error

@@ -1,0 +1,1 @@
+"""Solvers: pure functions from losses, penalties and starts to weights."""

@@ -1,0 +1,42 @@
+"""From weights to a DAG: drop what is too small, break what cycles are left, refit the rest."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.knowledge import Masks
+from polydag.losses import LeastSquares
+from polydag.orientation import weakest_cycle_edges
+from polydag.regression import fit_graph
+
+Array = NDArray[np.float64]
+
+
+class Pruned(NamedTuple):
+    """Least-squares weights of an acyclic graph, its extended BIC, and the removed edges with the reason."""
+
+    weights: Array
+    criterion: float
+    removed: list[tuple[int, int, str]]
+
+
+def prune(loss: LeastSquares, W: Array, masks: Masks, threshold: float | Literal["ebic"]) -> Pruned:
+    """Turn raw weights into a DAG that honours what is required.
+
+    With a number, weights below it go first; then the weakest edge of each cycle; with "ebic", at last, edges
+    without which the extended BIC is lower. Required edges stay.
+    """
+    by_criterion = threshold == "ebic"
+    present = (W != 0) | masks.required
+    kept = present if by_criterion else (np.abs(W) >= threshold) & (W != 0) | masks.required
+    removed = [(int(i), int(j), "threshold") for i, j in np.argwhere(present & ~kept)]
+    for i, j in weakest_cycle_edges(kept, np.abs(W), masks.required):
+        kept[i, j] = False
+        removed.append((i, j, "cycle"))
+    weights, criterion = fit_graph(loss, kept, masks.required, 1.0 if by_criterion else None)
+    left = kept & ~(weights != 0) & ~masks.required
+    removed += [(int(i), int(j), "ebic") for i, j in np.argwhere(left)]
+    return Pruned(weights, criterion, removed)
