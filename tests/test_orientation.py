@@ -165,18 +165,16 @@ def test_pruning_leaves_no_cycle_and_only_takes_what_it_must(A: Mask, seed: int)
     strength = rng.permutation(A.size).reshape(A.shape).astype(float)
     order = rng.permutation(len(A))
     keep = A & (order[:, None] < order[None, :])
+    removed = orientation.weakest_cycle_edges(A, strength, keep)
     left = A.copy()
-    for i, j in orientation.weakest_cycle_edges(A, strength, keep):
-        assert not keep[i, j]
-        on_cycle = [
-            edge
-            for edge in np.argwhere(left & ~keep)
-            if nx.has_path(as_networkx(left), int(edge[1]), int(edge[0]))
-        ]
-        assert strength[i, j] == min(strength[tuple(edge)] for edge in on_cycle)
-        left[i, j] = False
+    for edge in removed:
+        left[edge] = False
     assert nx.is_directed_acyclic_graph(as_networkx(left))
     assert not (keep & ~left).any()
+    assert [strength[edge] for edge in removed] == sorted(strength[edge] for edge in removed)
+    for i, j in removed:  # each is the weakest loose edge of a cycle that only stronger or kept ones close
+        stronger = left & (keep | (strength > strength[i, j]))
+        assert nx.has_path(as_networkx(stronger), j, i)
 
 
 def test_pruning_refuses_a_kept_cycle() -> None:

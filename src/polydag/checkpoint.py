@@ -59,7 +59,7 @@ def saving(folder: str | os.PathLike[str], fingerprint: Mapping[str, str]) -> It
 
 
 def piece(key: str, compute: Callable[[], Piece]) -> Piece:
-    """The arrays that `compute` gives: loaded where they were stored before, computed and stored otherwise."""
+    """The arrays that `compute` gives: loaded where they are stored already, else computed and stored."""
     folder = _folder.get()
     if folder is None:
         return compute()
@@ -68,7 +68,7 @@ def piece(key: str, compute: Callable[[], Piece]) -> Piece:
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
     if path.exists():
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             path.unlink()  # damaged, as after a power cut: computing it again is all there is to do
@@ -88,7 +88,7 @@ def read_fingerprint(folder: str | os.PathLike[str]) -> dict[str, str]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"{folder} holds no interrupted run: there is no {FINGERPRINT} in it.") from None
+        raise UsageError(f"There is nothing to resume: {folder} holds no interrupted run.") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}). Start afresh with --force.") from None
     return {str(name): str(value) for name, value in content.items()}

@@ -164,8 +164,7 @@ class Knowledge:
 
 def _a_cycle(A: NDArray[np.bool_]) -> list[int]:
     """The nodes of one directed cycle, the first repeated at the end; the smallest index leads."""
-    _, label = orientation.strong_components(A)
-    inside = A & (label[:, None] == label[None, :])
+    inside = A & orientation.reachable(A).T
     walk = [int(np.flatnonzero(inside.any(axis=1))[0])]
     while walk[-1] not in walk[:-1]:
         walk.append(int(np.flatnonzero(inside[walk[-1]])[0]))

@@ -15,7 +15,6 @@ from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from polydag.errors import DataError
 
@@ -144,25 +143,21 @@ def d_separated(dag: Mask, a: Collection[int], b: Collection[int], given: Collec
     return True
 
 
-def strong_components(A: Mask) -> tuple[int, NDArray[np.int32]]:
-    """The number of strongly connected components and each node's own."""
-    count, labels = connected_components(A.astype(np.int8), directed=True, connection="strong")
-    return int(count), labels
-
-
 def weakest_cycle_edges(A: Mask, strength: NDArray[np.float64], keep: Mask) -> list[tuple[int, int]]:
-    """The edges to remove, weakest first within what still lies on a cycle, until A is acyclic."""
-    A = A.copy()
+    """The edges to remove so that A is acyclic, the weakest first.
+
+    Edges are laid down from the strongest to the weakest, those of `keep` before all others; one that
+    closes a cycle is the weakest on it and goes. What is left is maximal: any edge put back closes a cycle.
+    """
+    kept = A & keep
+    if topological_order(kept) is None:
+        raise DataError("The edges to keep form a cycle, so it cannot be broken. Keep fewer of them.")
+    leads = reachable(kept) | np.eye(len(A), dtype=bool)
+    loose = np.argwhere(A & ~keep)
     removed: list[tuple[int, int]] = []
-    while True:
-        count, label = strong_components(A)
-        if count == len(A):
-            return removed
-        cyclic = A & (label[:, None] == label[None, :])
-        free = cyclic & ~keep
-        if not free.any():
-            raise DataError("The edges to keep form a cycle, so it cannot be broken. Keep fewer of them.")
-        flat = np.where(free, strength, np.inf)
-        i, j = (int(v) for v in np.unravel_index(int(np.argmin(flat)), A.shape))
-        A[i, j] = False
-        removed.append((i, j))
+    for i, j in loose[np.argsort(-strength[loose[:, 0], loose[:, 1]], kind="stable")]:
+        if leads[j, i]:
+            removed.append((int(i), int(j)))
+        elif not leads[i, j]:
+            leads[np.ix_(leads[:, i], leads[j])] = True
+    return removed[::-1]

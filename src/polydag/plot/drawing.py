@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,9 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     '<svg xmlns="http://www.w3.or'
     """
     chance = None if probabilities is None else np.asarray(probabilities, dtype=float)
-    if chance is not None and (chance.shape != graph.adjacency.shape or not ((chance >= 0) & (chance <= 1)).all()):
+    if chance is not None and (
+        chance.shape != graph.adjacency.shape or not ((chance >= 0) & (chance <= 1)).all()
+    ):
         raise UsageError(f"Probabilities must be a {graph.adjacency.shape} array of numbers from 0 to 1.")
     boxes, curves = arrange(graph)
     largest = float(np.abs(graph.weights).max(initial=0.0))
@@ -199,7 +202,7 @@ def _smooth(points: list[Point]) -> str:
     """A curve through the points, upright at both ends; in between it leans, but never swings out."""
     slopes = [0.0, *(_lean(*three) for three in zip(points, points[1:], points[2:], strict=False)), 0.0]
     text = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-    for k, ((x0, y0), (x1, y1)) in enumerate(zip(points, points[1:], strict=False)):
+    for k, ((x0, y0), (x1, y1)) in enumerate(pairwise(points)):
         third = (y1 - y0) / (2.0 if slopes[k] == slopes[k + 1] == 0 else 2.4)
         first, second = x0 + slopes[k] * third, x1 - slopes[k + 1] * third
         text += f"C{first:.1f} {y0 + third:.1f} {second:.1f} {y1 - third:.1f} {x1:.1f} {y1:.1f}"
@@ -207,9 +210,9 @@ def _smooth(points: list[Point]) -> str:
 
 
 def _lean(before: Point, here: Point, after: Point) -> float:
-    """How far sideways a curve goes for each step down: the harmonic mean of both sides, 0 at a turning point.
+    """How far sideways a curve goes for each step down.
 
-    Limited, so that it does not touch the boxes beside it.
+    The harmonic mean of both sides and 0 at a turning point; limited, so that it stays off the boxes.
     """
     first = (here[0] - before[0]) / (here[1] - before[1])
     second = (after[0] - here[0]) / (after[1] - here[1])
@@ -225,7 +228,8 @@ def _node(name: str, box: Box) -> str:
     return (
         f'<g>{hint}<rect x="{box.x - box.width / 2:.1f}" y="{box.y - _BOX_HEIGHT / 2:.1f}" '
         f'width="{box.width:.1f}" height="{_BOX_HEIGHT}" rx="8" fill="{BOX}" stroke="{BORDER}"/>'
-        f'<text x="{box.x:.1f}" y="{box.y + 4.5:.1f}" text-anchor="middle" fill="{INK}">{_escaped(label)}</text></g>'
+        f'<text x="{box.x:.1f}" y="{box.y + 4.5:.1f}" text-anchor="middle" fill="{INK}">'
+        f"{_escaped(label)}</text></g>"
     )
 
 

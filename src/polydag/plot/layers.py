@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ def downward(A: Mask) -> Mask:
 
 
 def assign(D: Mask) -> list[int]:
-    """The layer of each node: longest path from a source, then nodes with more children pulled down to them."""
+    """The layer of each node: longest path, then nodes with more children than parents pulled down."""
     order = orientation.topological_order(D)
     assert order is not None  # `downward` has seen to it
     level = [0] * len(D)
@@ -75,7 +76,7 @@ def layered(D: Mask, level: Sequence[int]) -> Layered:
             down.append([])
         route.append(j)
         routes[i, j] = route
-        for a, b in zip(route, route[1:], strict=False):
+        for a, b in pairwise(route):
             down[a].append(b)
             up[b].append(a)
     return Layered(_ordered(layers, up, down), routes, up, down)
@@ -113,7 +114,7 @@ def _by_barycentre(layer: list[int], neighbours: list[list[int]], place: dict[in
 def crossings(layers: Sequence[Sequence[int]], down: Sequence[Sequence[int]]) -> int:
     """How many pairs of edges cross, counted as inversions between neighbouring layers."""
     count = 0
-    for upper, lower in zip(layers, layers[1:], strict=False):
+    for upper, lower in pairwise(layers):
         place = {vertex: k for k, vertex in enumerate(lower)}
         seen: list[int] = []
         for vertex in upper:

@@ -8,6 +8,7 @@ adjacent violators.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from polydag.plot.layers import Layered
 
@@ -23,10 +24,7 @@ def across(drawing: Layered, widths: Sequence[float], gap: float, bend: float) -
     x = [0.0] * len(drawing.up)
     steps = []
     for layer in drawing.layers:
-        apart = [
-            half[a] + half[b] + (gap if a < n and b < n else bend)
-            for a, b in zip(layer, layer[1:], strict=False)
-        ]
+        apart = [half[a] + half[b] + (gap if a < n and b < n else bend) for a, b in pairwise(layer)]
         steps.append(apart)
         offsets = _running(apart)
         for vertex, offset in zip(layer, offsets, strict=True):
@@ -58,7 +56,7 @@ def _running(apart: Sequence[float]) -> list[float]:
 
 
 def closest(wishes: Sequence[float], weights: Sequence[float], apart: Sequence[float]) -> list[float]:
-    """The places closest to the wishes, in weighted least squares, with `place[k+1] - place[k] >= apart[k]`."""
+    """The places closest to the wishes in weighted least squares, each at least `apart` from the next."""
     offsets = _running(apart)
     pools: list[tuple[float, float, int]] = []  # mean, weight, members
     for wish, weight, offset in zip(wishes, weights, offsets, strict=True):

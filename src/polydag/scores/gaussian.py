@@ -52,12 +52,15 @@ def require_rows_and_rank(stats: Source) -> None:
     variance = stats.scatter.diagonal()
     if (constant := np.flatnonzero(~(variance > 0))).size:
         raise DataError(f"Column {stats.names[constant[0]]} is constant. Drop it.")
-    R = stats.correlation
     if stats.n > stats.d:
-        _require_full_rank(R, stats.names)
-    else:  # more columns than rows: always singular, but copies of one column are a mistake
-        i, j = np.unravel_index(int(np.argmax(np.abs(np.triu(R, 1)))), R.shape)
-        if abs(R[i, j]) > 1 - _COLLINEAR:
+        _require_full_rank(stats.correlation, stats.names)
+        return
+    # More columns than rows: always singular, but copies of one column are a mistake.
+    scale = np.sqrt(variance)
+    for i in range(stats.d - 1):
+        alike = np.abs(stats.scatter[i, i + 1 :]) > (1 - _COLLINEAR) * scale[i] * scale[i + 1 :]
+        if alike.any():
+            j = i + 1 + int(np.argmax(alike))
             raise DataError(
                 f"Columns {stats.names[i]} and {stats.names[j]} are copies of each other. Drop one of them."
             )

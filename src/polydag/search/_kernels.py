@@ -36,9 +36,10 @@ class Queue(NamedTuple):
     used: NDArray[np.int64]  # candidates, members, rows passed over in this step
     passed: NDArray[np.int64]
     witness: NDArray[np.int32]  # the inner nodes of a path that made an Insert invalid, -1 after the last
+    watch: NDArray[np.bool_]  # [a, y]: row y passed over an Insert because of a path through an edge that leaves a
 
 
-def new_queue(p: int, room: int, member_room: int) -> Queue:
+def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> Queue:
     """An empty queue for p targets."""
     leaves = 1
     while leaves < p:
@@ -48,7 +49,7 @@ def new_queue(p: int, room: int, member_room: int) -> Queue:
     return Queue(
         np.empty(room), *whole, np.empty(member_room, dtype=np.int64), *rows,
         np.full(2 * leaves, -np.inf), np.zeros(3, dtype=np.int64), np.empty(p, dtype=np.int64),
-        np.empty((room, _WITNESS), dtype=np.int32),
+        np.empty((room, _WITNESS), dtype=np.int32), watch,
     )  # fmt: skip
 
 
@@ -60,6 +61,39 @@ def _set_top(Q, y):  # type: ignore[no-untyped-def]
     while node > 1:
         node //= 2
         Q.tree[node] = max(Q.tree[2 * node], Q.tree[2 * node + 1])
+
+
+@njit(cache=True)
+def _descending(gain):  # type: ignore[no-untyped-def]
+    """The order from the largest to the smallest, ties by place; a heap sort, quicker to compile than NumPy's."""
+    n = len(gain)
+    heap = np.arange(n)
+    for start in range(n // 2 - 1, -1, -1):
+        _sink(heap, gain, start, n)
+    for end in range(n - 1, 0, -1):
+        heap[0], heap[end] = heap[end], heap[0]
+        _sink(heap, gain, 0, end)
+    return heap
+
+
+@njit(cache=True)
+def _sink(heap, gain, at, end):  # type: ignore[no-untyped-def]
+    """Restore the heap below one place; the root is what comes last in the order."""
+    item = heap[at]
+    while 2 * at + 1 < end:
+        child = 2 * at + 1
+        if child + 1 < end and _later(gain, heap[child + 1], heap[child]):
+            child += 1
+        if not _later(gain, heap[child], item):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = item
+
+
+@njit(cache=True)
+def _later(gain, a, b):  # type: ignore[no-untyped-def]
+    return gain[a] < gain[b] or (gain[a] == gain[b] and a > b)
 
 
 @njit(cache=True)
@@ -96,7 +130,7 @@ def fill(Q, y, candidates, kinds, element, depth, skip, wanted, gains, tolerance
             for k in range(skip[row], depth[row]):
                 Q.member[end] = path[k]
                 end += 1
-    order = np.argsort(-gain, kind="mergesort")  # stable: ties keep the order of sets and sources
+    order = _descending(gain)
     for k in range(count):
         row, c = found[order[k], 0], found[order[k], 1]
         Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gain[order[k]], candidates[c], kinds[c]
@@ -133,23 +167,56 @@ def compact(old, new):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def restart(Q):  # type: ignore[no-untyped-def]
-    """Begin a new step: whatever was passed over may be valid again."""
+    """Begin a new step: what was passed over for this step only is tried again."""
     for k in range(Q.used[2]):
-        y = Q.passed[k]
-        if Q.cursor[y] > 0:
-            Q.cursor[y] = 0
-            _set_top(Q, y)
+        _rewind(Q, Q.passed[k])
     Q.used[2] = 0
+
+
+@njit(cache=True)
+def rewind(Q):  # type: ignore[no-untyped-def]
+    """Begin a phase: everything is tried again."""
+    for y in range(len(Q.cursor)):
+        _rewind(Q, y)
+    Q.used[2] = 0
+
+
+@njit(cache=True)
+def _rewind(Q, y):  # type: ignore[no-untyped-def]
+    if Q.cursor[y] > 0:
+        Q.cursor[y] = 0
+        _set_top(Q, y)
+
+
+@njit(cache=True)
+def loosen(Q, G, change):  # type: ignore[no-untyped-def]
+    """Try rows again whose Inserts were blocked by a path through an edge that can no longer be followed."""
+    for k in range(len(change.i)):
+        i, j, before = change.i[k], change.j[k], change.before[k]
+        for a, b, could in ((i, j, before == 1 or before == 3), (j, i, before == 2 or before == 3)):
+            if could and not G.A[a, b]:
+                for y in range(len(Q.cursor)):
+                    if Q.watch[a, y]:
+                        Q.watch[a, y] = False
+                        _rewind(Q, y)
+
+
+@njit(cache=True)
+def _advance(Q, y):  # type: ignore[no-untyped-def]
+    Q.cursor[y] += 1
+    _set_top(Q, y)
 
 
 @njit(cache=True)
 def pass_over(Q, y):  # type: ignore[no-untyped-def]
     """Leave out the best candidate of a row for the rest of this step."""
-    if Q.cursor[y] == 0:
+    known = False
+    for k in range(Q.used[2]):
+        known |= Q.passed[k] == y
+    if not known:
         Q.passed[Q.used[2]] = y
         Q.used[2] += 1
-    Q.cursor[y] += 1
-    _set_top(Q, y)
+    _advance(Q, y)
 
 
 @njit(cache=True)
@@ -164,17 +231,21 @@ def _still_blocked(Q, G, c, x, y):  # type: ignore[no-untyped-def]
             break
         if not G.A[a, b]:
             return False
+        Q.watch[a, y] = True
         a = b
+    Q.watch[a, y] = True
     return G.A[a, x]
 
 
 @njit(cache=True)
 def _remember(Q, scratch, c, x, y):  # type: ignore[no-untyped-def]
-    """Keep the path just found from y to x, if it is short."""
+    """Watch the path just found from y to x, and keep it if it is short."""
     length, node = 0, scratch.via[x]
     while node != y:
+        Q.watch[node, y] = True
         length += 1
         node = scratch.via[node]
+    Q.watch[y, y] = True
     Q.witness[c, 0] = _NONE
     if length > _WITNESS:
         return
@@ -187,23 +258,12 @@ def _remember(Q, scratch, c, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _valid(Q, G, scratch, c, y, max_degree):  # type: ignore[no-untyped-def]
-    """Whether a candidate's conditions that depend on more than y's surroundings hold."""
-    x, kind = Q.source[c], Q.kind[c]
-    members = Q.member[Q.first[c] : Q.first[c] + Q.size[c]]
-    if kind == INSERT:
-        if G.degree[x] >= max_degree or G.degree[y] >= max_degree or _still_blocked(Q, G, c, x, y):
-            return False
-        if path_exists(G, scratch, y, x, members, False):
-            _remember(Q, scratch, c, x, y)
-            return False
-        return True
-    return kind != TURN_ARROW or not path_exists(G, scratch, y, x, members, True)
-
-
-@njit(cache=True)
 def best(Q, G, scratch, max_degree):  # type: ignore[no-untyped-def]
-    """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by target's index."""
+    """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by target's index.
+
+    An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full node
+    until the phase begins again; other invalid candidates are tried again at the next step.
+    """
     leaves = len(Q.tree) // 2
     while Q.tree[1] > -np.inf:
         node = 1
@@ -213,7 +273,19 @@ def best(Q, G, scratch, max_degree):  # type: ignore[no-untyped-def]
                 node += 1
         y = node - leaves
         c = Q.row_start[y] + Q.cursor[y]
-        if _valid(Q, G, scratch, c, y, max_degree):
+        x, kind = Q.source[c], Q.kind[c]
+        members = Q.member[Q.first[c] : Q.first[c] + Q.size[c]]
+        if kind == INSERT:
+            full = G.degree[x] >= max_degree or G.degree[y] >= max_degree
+            if full or _still_blocked(Q, G, c, x, y):
+                _advance(Q, y)
+            elif path_exists(G, scratch, y, x, members, False):
+                _remember(Q, scratch, c, x, y)
+                _advance(Q, y)
+            else:
+                return y, c
+        elif kind == TURN_ARROW and path_exists(G, scratch, y, x, members, True):
+            pass_over(Q, y)
+        else:
             return y, c
-        pass_over(Q, y)
     return -1, -1

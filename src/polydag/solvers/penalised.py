@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import Acyclicity
 from polydag.losses import LeastSquares
-from polydag.solvers._kernels import elastic_net_columns
+from polydag.solvers._kernels import elastic_net_columns, promised_change, quadratic_and_lasso
 
 Array = NDArray[np.float64]
 
 _SWEEPS = 10  # a few are enough for descent; exact minimisers cost more and end in worse optima
+_SWEEP_TOLERANCE = 1e-4
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 
@@ -67,33 +68,28 @@ def descend(
     rates = np.ascontiguousarray(lasso.T)
     cost = np.maximum(rates, 0.0)
 
-    def objective(W: Array, R: Array, h: float) -> float:
-        fit = 0.5 * float(np.trace(R) - np.vdot(W, R))
-        return fit + float(np.vdot(cost, np.abs(W))) + penalty.value(h)
-
     h, slope = acyclicity.value_and_grad((W * W).T)
     if not np.isfinite(h):
         raise ValueError("the start is outside the domain of the acyclicity function")
-    value = objective(W, R, h)
+    value = quadratic_and_lasso(W, R, cost) + penalty.value(h)
     for iteration in range(1, max_iter + 1):
-        ridge = 2 * penalty.slope(h) * slope.T
+        ridge = np.ascontiguousarray(2 * penalty.slope(h) * slope.T)
         target, target_R = W.copy(), R.copy()
-        elastic_net_columns(loss.grams, loss.group, target, target_R, rates, ridge, 1e-4, _SWEEPS)
-        D, DR = target - W, target_R - R
-        promised = float(np.vdot(ridge * W - R, D) + np.vdot(cost, np.abs(target)) - np.vdot(cost, np.abs(W)))
-        step = 1.0
+        elastic_net_columns(loss.grams, loss.group, target, target_R, rates, ridge, _SWEEP_TOLERANCE, _SWEEPS)
+        promised = promised_change(W, R, target, ridge, cost)
+        step, new, new_R = 1.0, target, target_R
         while step > _SMALLEST_STEP:
-            new, new_R = W + step * D, R + step * DR
-            h, slope = acyclicity.value_and_grad((new * new).T)
-            if np.isfinite(h):
-                reached = objective(new, new_R, h)
+            new_h, new_slope = acyclicity.value_and_grad((new * new).T)
+            if np.isfinite(new_h):
+                reached = quadratic_and_lasso(new, new_R, cost) + penalty.value(new_h)
                 if reached <= value + _SUFFICIENT * step * promised:
                     break
             step /= 2
+            new, new_R = W + step * (target - W), R + step * (target_R - R)
         else:
-            h, _ = acyclicity.value_and_grad((W * W).T)
             return Point(W.T.copy(), value, h, iteration, converged=True)
-        W, R, gain, value = new, new_R, value - reached, reached
+        W, R, h, slope = new, new_R, new_h, new_slope
+        gain, value = value - reached, reached
         if gain <= tolerance * abs(value):
             return Point(W.T.copy(), value, h, iteration, converged=True)
     return Point(W.T.copy(), value, h, max_iter, converged=False)

@@ -95,6 +95,14 @@ def parents_and_neighbors(G, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _doubled(values):  # type: ignore[no-untyped-def]
+    larger = np.empty(2 * len(values), np.int64)
+    for k in range(len(values)):
+        larger[k] = values[k]
+    return larger
+
+
+@njit(cache=True)
 def cliques(A, nodes):  # type: ignore[no-untyped-def]
     """All cliques among some nodes, the empty one first, in depth-first order: elements and depths."""
     m = len(nodes)
@@ -118,8 +126,7 @@ def cliques(A, nodes):  # type: ignore[no-untyped-def]
             path[level] = following
             level += 1
             if count == len(element):
-                element = np.append(element, np.empty(count, np.int64))
-                depth = np.append(depth, np.empty(count, np.int64))
+                element, depth = _doubled(element), _doubled(depth)
             element[count], depth[count] = nodes[following], level
             count += 1
             following += 1
@@ -193,36 +200,40 @@ def delete_frame(G, y, required):  # type: ignore[no-untyped-def]
     Theorem 17 of Chickering (2002): NA without H must be a clique. `skip` counts the parents before each clique.
     """
     parents, neighbors = parents_and_neighbors(G, y)
-    m = len(parents) + len(neighbors)
-    candidates = np.append(parents, neighbors)
-    element, depth = np.empty(0, np.int64), np.empty(0, np.int64)
-    skip, owner = np.empty(0, np.int64), np.empty(0, np.int64)
-    count = 0
-    for c in range(m):
-        x = candidates[c]
-        if required[x, y] or required[y, x]:
-            continue
-        common = np.array([v for v in neighbors if v != x and adjacent(G.A, v, x)], np.int64)
-        inner, level = cliques(G.A, common)
-        before = parents[parents != x]
-        k = len(before)
-        # The empty clique is the last link of the chain of parents, or the root if there are none.
-        lead = max(k, 1)
-        size = lead + len(inner) - 1
-        new_element, new_depth = np.full(size, -1, np.int64), np.zeros(size, np.int64)
-        new_owner = np.full(size, -1, np.int64)
-        for t in range(k):
-            new_element[t], new_depth[t] = before[t], t + 1
-        new_element[lead:] = inner[1:]
-        new_depth[lead:] = level[1:] + k
-        new_owner[lead - 1 :] = c
-        element, depth = np.append(element, new_element), np.append(depth, new_depth)
-        skip, owner = np.append(skip, np.full(size, k)), np.append(owner, new_owner)
-        count += size
-    wanted = np.zeros((count, m), np.bool_)
-    for row in range(count):
-        if owner[row] >= 0:
-            wanted[row, owner[row]] = True
+    p, n = len(parents), len(neighbors)
+    candidates = np.empty(p + n, np.int64)
+    for c in range(p + n):
+        candidates[c] = parents[c] if c < p else neighbors[c - p]
+    common = np.empty(n, np.int64)
+    room = 0
+    for fill in (False, True):  # first how much room, then what
+        if fill:
+            element, depth = np.full(room, -1, np.int64), np.zeros(room, np.int64)
+            skip, wanted = np.zeros(room, np.int64), np.zeros((room, p + n), np.bool_)
+        at = 0
+        for c in range(p + n):
+            x = candidates[c]
+            if required[x, y] or required[y, x]:
+                continue
+            size = 0
+            for v in neighbors:
+                if v != x and adjacent(G.A, v, x):
+                    common[size] = v
+                    size += 1
+            inner, level = cliques(G.A, common[:size])
+            k = p - (c < p)
+            # The empty clique is the last link of the chain of parents, or the root if there are none.
+            lead = max(k, 1)
+            if fill:
+                for t in range(k):
+                    element[at + t], depth[at + t] = parents[t + (c <= t)], t + 1
+                for t in range(1, len(inner)):
+                    element[at + lead - 1 + t], depth[at + lead - 1 + t] = inner[t], level[t] + k
+                for t in range(len(inner)):
+                    skip[at + lead - 1 + t] = k
+                    wanted[at + lead - 1 + t, c] = True
+            at += lead + len(inner) - 1
+        room = at
     return candidates, element, depth, skip, wanted
 
 
@@ -271,30 +282,29 @@ def turn_loss_frame(G, y, x, kind, element, depth, wanted):  # type: ignore[no-u
     Before x stay its other parents and, where the edge was undirected, the members of S adjacent to x.
     """
     parents, _ = parents_and_neighbors(G, x)
-    root = parents[parents != y]
-    rows = len(element)
-    ends = np.zeros(rows, np.int64)
-    chain, level = np.full(1, -1, np.int64), np.zeros(1, np.int64)
-    if kind == TURN_LINE:
-        chain = np.append(chain, np.empty(depth.sum(), np.int64))
-        level = np.append(level, np.empty(depth.sum(), np.int64))
-        count = 1
-        path = np.empty(depth.max() + 1, np.int64)
-        for row in range(rows):
-            if depth[row]:
-                path[depth[row] - 1] = element[row]
-            if not wanted[row]:
-                continue
-            size = 0
-            for k in range(depth[row]):
-                if adjacent(G.A, path[k], x):
-                    size += 1
-                    chain[count], level[count] = path[k], size
-                    count += 1
-            if size:
-                ends[row] = count - 1
-        chain, level = chain[:count], level[:count]
-    return root, chain, level, ends
+    root = np.empty(len(parents), np.int64)
+    rest = 0
+    for v in parents:
+        if v != y:
+            root[rest] = v
+            rest += 1
+    ends = np.zeros(len(element), np.int64)
+    room = 1 + (depth.sum() if kind == TURN_LINE else 0)
+    chain, level = np.full(room, -1, np.int64), np.zeros(room, np.int64)
+    count = 1
+    path = np.empty(depth.max() + 1, np.int64)
+    for row in range(len(element) if kind == TURN_LINE else 0):
+        if depth[row]:
+            path[depth[row] - 1] = element[row]
+        size = 0
+        for k in range(depth[row] if wanted[row] else 0):
+            if adjacent(G.A, path[k], x):
+                size += 1
+                chain[count], level[count] = path[k], size
+                count += 1
+        if size:
+            ends[row] = count - 1
+    return root[:rest], chain[:count], level[:count], ends
 
 
 class Scratch(NamedTuple):
@@ -498,7 +508,10 @@ def protected(G, a, b):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _push(stack, size, a, b):  # type: ignore[no-untyped-def]
     if size == len(stack):
-        stack = np.append(stack, np.empty_like(stack)).reshape(-1, 2)
+        larger = np.empty((2 * size, 2), np.int64)
+        for k in range(size):
+            larger[k, 0], larger[k, 1] = stack[k, 0], stack[k, 1]
+        stack = larger
     stack[size, 0], stack[size, 1] = a, b
     return stack, size + 1
 
@@ -545,8 +558,8 @@ def make_essential(G):  # type: ignore[no-untyped-def]
             if G.A[v, G.near[v, k]]:
                 stack, size = _push(stack, size, v, G.near[v, k])
     total = G.degree.sum() + 1
-    log = np.empty((3, total), np.int64)
-    _release(G, stack, size, np.zeros(p, np.int64), log[0], log[1], log[2], 0)
+    log_i, log_j, log_before = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    _release(G, stack, size, np.zeros(p, np.int64), log_i, log_j, log_before, 0)
 
 
 @njit(cache=True)
@@ -574,7 +587,8 @@ def apply(G, kind, x, y, members, forbidden, informed):  # type: ignore[no-untyp
     else:
         with_x = kind == DELETE and line
         first = np.empty(len(members) + 1 + with_x, np.int64)
-        first[: len(members)] = members
+        for k in range(len(members)):
+            first[k] = members[k]
         if with_x:
             first[len(members)] = x
         first[-1] = y

@@ -178,13 +178,17 @@ class _Search:
         self._gains: Callable[..., Array] = own if own is not None else partial(gains_by_callback, score, known)
         self._skips = {"positive_only": True} if own is not None else {}
         self.G = self._start(_target_groups(getattr(score, "targets", ()), p))
-        self.Q = {phase: queue.new_queue(p, 64 * p + 1024, 64 * p + 1024) for phase in PHASES}
+        room = 64 * p + 1024
+        self.Q = {phase: queue.new_queue(p, room, room, self._watch(phase)) for phase in PHASES}
         self._stale = {phase: set(range(p)) for phase in PHASES}
         self._scratch = graph.new_scratch(p)
         self._zeros = np.zeros(p, dtype=np.int64)
         self._partners = self._possible_partners(screen)
         self.total = total_score(score, self.required)
         self.trace: list[Step] = []
+
+    def _watch(self, phase: str) -> Mask:
+        return np.zeros((self.p, self.p) if phase == "forward" else (1, 1), dtype=bool)
 
     def _start(self, group: Index) -> graph.Pdag:
         """The essential graph of the required edges, usually empty."""
@@ -226,6 +230,7 @@ class _Search:
     def run(self, phase: str) -> None:
         """Take the best operator of a phase again and again until none gains."""
         rescore = {"forward": self._inserts, "backward": self._deletes, "turning": self._turns}[phase]
+        queue.rewind(self.Q[phase])
         while True:
             for y in sorted(self._stale[phase]):
                 rescore(y)
@@ -234,6 +239,8 @@ class _Search:
             change = self._step(phase)
             if change is None:
                 return
+            if phase == "forward":
+                queue.loosen(self.Q[phase], self.G, change)
             for other, rows in self._stale.items():
                 rows.update(graph.affected(self.G, change, other == "turning").tolist())
 
@@ -263,9 +270,8 @@ class _Search:
             Q = self.Q[phase]
             Q.row_size[y] = Q.member_size[y] = Q.cursor[y] = 0
             asked = row[-1].size
-            larger = queue.new_queue(
-                self.p, 2 * int(Q.row_size.sum()) + asked, 2 * int(Q.member_size.sum()) + asked * self.p
-            )
+            room, member_room = 2 * int(Q.row_size.sum()) + asked, 2 * int(Q.member_size.sum()) + asked * self.p
+            larger = queue.new_queue(self.p, room, member_room, Q.watch)
             queue.compact(Q, larger)
             self.Q[phase] = larger
 

@@ -1,0 +1,114 @@
+"""`polydag demo`: the main job on embedded data, beside the naive answer and the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polydag.cli.options import Debug, Force, Format, Out, OutputFormat, Quiet
+
+if TYPE_CHECKING:
+    from polydag.studies.demos import Outcome
+
+NAME = "demo"
+SEED = 1
+
+
+def _names() -> list[str]:
+    from polydag.studies.demos import DEMOS
+
+    return list(DEMOS)
+
+
+def command(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which demos; all by default.", autocompletion=_names)
+    ] = None,
+    out: Out = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed of data and study.")] = SEED,
+    force: Force = False,
+    output: OutputFormat = Format.text,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Learn a graph from embedded data and compare it with the truth, beside the naive answer.
+
+    The data is drawn from a known model, so that the truth is known; nothing else is prepared.
+
+    Example: polydag demo
+    """
+    from polydag import progress, runs
+    from polydag.cli.progress import shown
+    from polydag.cli.telling import as_json
+    from polydag.errors import NotConvergedError
+    from polydag.studies import demos
+
+    chosen = names or list(demos.DEMOS)
+    folder = out or runs.next_free("runs", "demo")
+    documents: dict[str, Any] = {}
+    unfinished = []
+    for number, name in enumerate(chosen):
+        with shown(quiet=quiet):
+            progress.report("demo", number, len(chosen), name)
+            outcome = demos.run(name, folder, seed, force=force)
+        if output is Format.json:
+            documents[name] = _document(outcome)
+        else:
+            _show(outcome)
+        if not outcome.result.converged:
+            unfinished.append(name)
+    if output is Format.json:
+        as_json(documents)
+    if unfinished:
+        raise NotConvergedError(f"Not converged: {', '.join(unfinished)}.")
+
+
+def _counts(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    from polydag import metrics
+
+    return {
+        answer.by: metrics.compare(true=outcome.truth, estimate=answer.graph)
+        | {"directed": not answer.graph.has_undirected}
+        for answer in outcome.answers
+    }
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "title": outcome.title,
+        "story": outcome.story,
+        "truth": str(outcome.data / "truth.json"),
+        "data": str(outcome.data / "data.csv"),
+        "run": str(outcome.run),
+        "answers": _counts(outcome),
+        "notes": list(outcome.result.notes),
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    from polydag.cli.telling import out, plain, say, table
+
+    console = out()
+    say(console, f"[bold]{plain(outcome.title)}[/bold]")
+    say(console, plain(outcome.story))
+    rows = table(("answer", "edges", "true pairs found", "right direction", "false edges", "SHD"),
+                 numbers=("edges", "true pairs found", "right direction", "false edges", "SHD"))  # fmt: skip
+    n_true = outcome.truth.n_edges
+    rows.add_row("the truth", str(n_true), str(n_true), str(n_true), "0", "0")
+    for by, found in _counts(outcome).items():
+        rows.add_row(
+            plain(by),
+            str(found["estimated_edges"]),
+            str(found["correct"] + found["reversed"]),
+            str(found["correct"]) if found["directed"] else "none given",
+            str(found["extra"]),
+            str(found["shd"]),
+        )
+    console.print(rows)
+    for note in outcome.result.notes:
+        say(console, f"[yellow]Note:[/yellow] {plain(note)}")
+    say(console, f"[bold]Run folder:[/bold] {plain(outcome.run)}")
+    say(console, f"  the picture: {plain(outcome.run / 'graph.svg')}")
+    say(console, f"  the data:    {plain(outcome.data / 'data.csv')}, with truth.json")
+    say(console, f"  once more:   polydag fit --config {plain(outcome.run / 'config.toml')}\n")

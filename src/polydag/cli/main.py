@@ -1,0 +1,67 @@
+"""The `polydag` command: its subcommands, one line each."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from polydag.cli import check, compare, demo, export, fit, simulate
+from polydag.cli.telling import told
+
+app = typer.Typer(
+    name="polydag",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from polydag import __version__
+
+        typer.echo(f"polydag {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def polydag(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Learn Bayesian networks from data that is not one i.i.d. table.
+
+    Start with: [bold]polydag demo[/bold], or [bold]polydag check data.csv[/bold] and
+    [bold]polydag fit data.csv[/bold].
+
+    Exit codes: 0 good, 2 usage, 3 data, 4 not converged, 130 interrupted.
+    """
+
+
+for _command in (demo, check, fit, simulate, compare, export):
+    app.command(_command.NAME)(told(_command.command))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Let a termination from outside clean up like Ctrl-C."""
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    """Run the command line."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        app()
+    except KeyboardInterrupt:
+        typer.echo("Interrupted.", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

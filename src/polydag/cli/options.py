@@ -1,0 +1,69 @@
+"""Options that several commands share, written once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How results are shown."""
+
+    text = "text"
+    json = "json"
+
+
+class MissingChoice(StrEnum):
+    """What to do about missing values."""
+
+    error = "error"
+    drop = "drop"
+    impute = "impute"
+
+
+OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there from an earlier run.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write; a new one by default.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="The random seed; drawn and recorded by default.")
+]
+Query = Annotated[str | None, typer.Option("--query", help="The SELECT, where DATA is a database address.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", help="The columns to use, as a,b,c; all by default.")
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="Say what a column is: NAME=continuous or NAME=discrete. Repeatable."),
+]
+
+
+def column_list(text: str | None) -> tuple[str, ...] | None:
+    """The names in a comma-separated list; a name with a comma is quoted as in CSV."""
+    if text is None:
+        return None
+    import csv
+
+    from polydag.errors import UsageError
+
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    if not names or not all(names):
+        raise UsageError(f"--columns is a list of names such as age,income; got {text!r}.")
+    return names
+
+
+def kind_map(texts: list[str] | None) -> dict[str, str]:
+    """The kinds written as NAME=KIND."""
+    from polydag.errors import UsageError
+
+    result = {}
+    for text in texts or ():
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name or kind not in ("continuous", "discrete"):
+            raise UsageError(f"--kind is NAME=continuous or NAME=discrete; got {text!r}.")
+        result[name] = kind
+    return result

@@ -1,0 +1,82 @@
+"""What a study reads, with marks (SHA-256) by which a repetition knows that it reads the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.knowledge import Knowledge
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The data as the learner gets it, the background knowledge, and what was noted on the way."""
+
+    rows: Any
+    n: float
+    source: str
+    knowledge: Knowledge | None
+    sha256: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def require_same(self, expected: Mapping[str, str], where: str) -> None:
+        """Raise where something that was read before has other contents now."""
+        for name, mark in expected.items():
+            now = self.sha256.get(name)
+            if now is not None and now != mark:
+                rows = " (of the query's rows in their order: add ORDER BY)" if is_database(name) else ""
+                raise DataError(
+                    f"{name} is not what it was: {where} records the SHA-256 {mark[:12]}…, "
+                    f"now it is {now[:12]}…{rows}. "
+                    "Bring the old data back; or name the data on the command line to use it as it is now."
+                )
+
+
+def is_database(source: str) -> bool:
+    """Whether a source is a database address rather than a file."""
+    return "://" in source
+
+
+def public(source: str) -> str:
+    """A source as it may be written down: a database address without its secrets.
+
+    Examples
+    --------
+    >>> public("postgresql://me:secret@host/db?sslmode=require&password=x")
+    'postgresql://me@host/db?sslmode=require'
+    """
+    if not is_database(source):
+        return source
+    bare = re.sub(r"(://[^:/?#]*):[^/?#]*@", r"\1@", source)
+    address, _, options = bare.partition("?")
+    kept = [
+        part for part in options.split("&") if part and not re.match(r"[^=]*(pass|secret|token|key)", part)
+    ]
+    return f"{address}?{'&'.join(kept)}" if kept else address
+
+
+def file_mark(path: str) -> str:
+    """The SHA-256 of a file."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def frame_mark(frame: pd.DataFrame) -> str:
+    """The SHA-256 of a table's column names and rows, in their order."""
+    import pandas as pd
+
+    digest = hashlib.sha256(repr(list(frame.columns)).encode())
+    digest.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+    return digest.hexdigest()

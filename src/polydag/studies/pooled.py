@@ -1,0 +1,197 @@
+"""A pooled study: all rows in one table, or in several with the same columns that are put together."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag import data
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.progress import report
+from polydag.stats import GaussianStats
+from polydag.studies import methods
+from polydag.studies.config import Config
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
+from polydag.studies.result import Removed, Result, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.knowledge import Knowledge
+
+CONFIG = Config
+SORTABLE = 0.9  # from here on the variances alone would give nearly all directions
+_COMMON = ("converged_", "n_iter_", "n_features_in_")
+LARGE_BYTES = 2**30  # files beyond this are not held in memory: only their statistics are
+
+
+def load(config: Config) -> Inputs:
+    """Read the data and the background knowledge of a study."""
+    methods.settings_of(config.method, config.settings)  # a wrong name is told before a long reading
+    sha256: dict[str, str] = {}
+    if config.knowledge is not None:
+        data.read_knowledge(config.knowledge)
+        sha256[config.knowledge] = file_mark(config.knowledge)
+    rows, source, notes = _stream(config, sha256) if _is_large(config) else _read(config, sha256)
+    return Inputs(rows, float(rows.n), source, _knowledge(config, rows.names), sha256, notes)
+
+
+def _is_large(config: Config) -> bool:
+    if config.missing != "error" or config.kinds:
+        return False
+    files = [Path(source) for source in config.data if not is_database(source)]
+    return sum(file.stat().st_size for file in files if file.is_file()) > LARGE_BYTES
+
+
+def _stream(config: Config, sha256: dict[str, str]) -> tuple[GaussianStats, str, tuple[str, ...]]:
+    total: GaussianStats | None = None
+    for number, source in enumerate(config.data):
+        report("reading", number, len(config.data), public(source))
+        part = data.gaussian_stats(source, config.columns, query=config.query)
+        _require_columns(part.names, total.names if total else part.names, config, source)
+        total = part if total is None else total + part.select(total.names)
+        sha256[public(source)] = file_mark(source)
+    assert total is not None  # a configuration names data
+    label = ", ".join(map(public, config.data))
+    return total, label, ("The data is large: mean and covariance were computed as it was read.",)
+
+
+def _read(config: Config, sha256: dict[str, str]) -> tuple[data.Table, str, tuple[str, ...]]:
+    tables = []
+    for number, source in enumerate(config.data):
+        report("reading", number, len(config.data), public(source))
+        several = len(config.data) > 1
+        table = data.read(
+            source,
+            columns=config.columns,
+            kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
+            missing=config.missing,  # type: ignore[arg-type]
+            query=config.query if is_database(source) else _no_query(config, source),
+        )
+        tables.append(table)
+        sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
+        _require_columns(table.names, tables[0].names, config, source)
+    report("reading", len(config.data), len(config.data))
+    notes = tuple(f"{table.source}: {note}" if several else note for table in tables for note in table.notes)
+    if not several:
+        return tables[0], tables[0].source, notes
+    import pandas as pd
+
+    label = ", ".join(table.source for table in tables)
+    stacked = pd.concat([table.frame[list(tables[0].names)] for table in tables], ignore_index=True)
+    kinds: Any = config.kinds
+    whole = data.from_frame(stacked, kinds=kinds, source=label)
+    return whole, label, (*notes, f"{len(tables)} tables were put together: {whole.n} rows.")
+
+
+def _no_query(config: Config, source: str) -> str | None:
+    if config.query is not None and not any(map(is_database, config.data)):
+        raise UsageError(
+            f"A query goes with a database address such as sqlite:///file.db, not with {source}."
+        )
+    return None
+
+
+def _require_columns(found: Iterable[str], first: Iterable[str], config: Config, source: str) -> None:
+    ours, theirs = set(first), set(found)
+    if ours != theirs:
+        sides = ((ours - theirs, config.data[0]), (theirs - ours, source))
+        only = [f"{', '.join(sorted(names))} only in {public(where)}" for names, where in sides if names]
+        raise DataError(
+            f"Tables that are put together need the same columns: {'; '.join(only)}. "
+            "Choose common ones with --columns."
+        )
+
+
+def _knowledge(config: Config, names: tuple[str, ...]) -> Knowledge | None:
+    if config.knowledge is None:
+        return None
+    knowledge = data.read_knowledge(config.knowledge)
+    try:
+        knowledge.masks(names)
+    except DataError as error:
+        raise DataError(f"{config.knowledge}: {error}") from None
+    return knowledge
+
+
+def run(config: Config, inputs: Inputs | None = None) -> Result:
+    """Learn a graph as the configuration says.
+
+    Examples
+    --------
+    >>> run(Config(data=("patients.csv",), method="equal-variance")).graph  # doctest: +SKIP
+    <Graph: DAG with 20 nodes and 31 edges>
+    """
+    inputs = load(config) if inputs is None else inputs
+    if config.seed is None:
+        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    learner, settings, notes = methods.make(config, inputs.knowledge)
+    model, warned = _fitted(learner, inputs)
+    measures = _measures(model)
+    used = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=settings)
+    return Result(
+        config=used,
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        n_iter=getattr(model, "n_iter_", None),
+        history=model.history_,
+        pruned=_removed(getattr(model, "pruned_", None)),
+        measures=measures,
+        notes=(*inputs.notes, *notes, *warned, *_cautions(measures)),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+    )
+
+
+def _fitted(learner: Any, inputs: Inputs) -> tuple[Any, tuple[str, ...]]:
+    """The fitted learner, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = learner.fit(inputs.rows)
+        except DataError as error:
+            raise DataError(_about(inputs.source, str(error))) from error
+    ours = [w for w in caught if issubclass(w.category, (ConvergenceWarning, DataWarning))]
+    for other in caught:
+        if other not in ours:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return model, tuple(dict.fromkeys(str(w.message) for w in ours))
+
+
+def _about(source: str, said: str) -> str:
+    """What a learner says of "the data", said of the source: learners do not know where rows come from."""
+    if source in said:
+        return said
+    return f"{source}{said.removeprefix('The data')}" if said.startswith("The data") else f"{source}: {said}"
+
+
+def _measures(model: Any) -> dict[str, float]:
+    """The numbers that a fitted learner tells about its result, such as the penalty it chose."""
+    return {
+        name.rstrip("_"): float(value)
+        for name, value in vars(model).items()
+        if name.endswith("_") and isinstance(value, (int, float)) and name not in _COMMON
+    }
+
+
+def _cautions(measures: dict[str, float]) -> tuple[str, ...]:
+    sortable = measures.get("varsortability", 0.0)
+    if sortable < SORTABLE:
+        return ()
+    return (
+        f"The graph follows the order of the columns' variances (varsortability {sortable:.2f}): directions "
+        "may say more about units than about causes. Where the units are arbitrary, compare with a "
+        "scale-free method.",
+    )
+
+
+def _removed(table: pd.DataFrame | None) -> tuple[Removed, ...]:
+    if table is None:
+        return ()
+    columns = (table["source"], table["target"], table["weight"], table["reason"])
+    return tuple(Removed(str(s), str(t), float(w), str(r)) for s, t, w, r in zip(*columns, strict=True))

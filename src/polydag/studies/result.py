@@ -1,0 +1,100 @@
+"""What comes out of a study."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import polydag
+from polydag.graph import Graph
+from polydag.studies.config import Config
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn")
+
+
+class EdgeRow(NamedTuple):
+    """An edge of the result; the probability is None where the method gives none."""
+
+    source: str
+    target: str
+    weight: float
+    probability: float | None
+    directed: bool
+
+
+class Removed(NamedTuple):
+    """An edge that was found and taken out again, and why."""
+
+    source: str
+    target: str
+    weight: float
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A graph and how it came about.
+
+    Attributes
+    ----------
+    config : Config
+        As used: with the seed that was drawn and all settings of the method.
+    n : float
+        The number of rows, or their weight.
+    probabilities : array of shape (d, d), optional
+        The probability of each edge, where the method gives one.
+    measures : mapping
+        Numbers that the method tells about its result, such as the penalty that it chose.
+    sha256 : mapping of source to digest
+        What was read.
+    """
+
+    config: Config
+    graph: Graph
+    n: float
+    converged: bool
+    n_iter: int | None
+    history: pd.DataFrame
+    pruned: tuple[Removed, ...]
+    measures: Mapping[str, float]
+    notes: tuple[str, ...]
+    sha256: Mapping[str, str]
+    versions: Mapping[str, str]
+    probabilities: NDArray[np.float64] | None = None
+
+    @property
+    def edges(self) -> list[EdgeRow]:
+        """The edges in node order."""
+        return [
+            EdgeRow(
+                edge.source,
+                edge.target,
+                edge.weight,
+                self._probability(edge.source, edge.target),
+                edge.directed,
+            )
+            for edge in self.graph.edges()
+        ]
+
+    def _probability(self, source: str, target: str) -> float | None:
+        if self.probabilities is None:
+            return None
+        return float(self.probabilities[self.graph.index(source), self.graph.index(target)])
+
+
+def versions() -> dict[str, str]:
+    """What the result was computed with."""
+    return {
+        "polydag": polydag.__version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    }
