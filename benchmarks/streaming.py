@@ -12,11 +12,8 @@ a script of that name would hide the standard library's module from every other 
 from __future__ import annotations
 
 import argparse
-import csv
-import datetime
 import json
 import os
-import platform
 import resource
 import shutil
 import subprocess
@@ -28,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from keeping import keep, machine
 
 GROUP_ROWS = 250_000
 BATCH_ROWS = 65_536
 FIGURES = ("wall_s", "cpu_s", "peak_rss_mb", "load")
-RESULTS = Path(__file__).parent / "results" / "streaming.csv"
 
 
 def write_table(path: Path, rows: int, columns: int) -> None:
@@ -106,24 +103,7 @@ def in_fresh_process(contender: str, path: Path, threads: int) -> dict[str, Any]
     return {"contender": contender, "blas_threads": threads, "load": load, **json.loads(done.stdout)}
 
 
-def machine() -> dict[str, str]:
-    """Where the figures were taken."""
-    import pyarrow as pa
-
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "cpu": model or platform.processor(),
-        "cores": str(os.cpu_count()),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pyarrow": pa.__version__,
-    }
-
-
-def run(rows: int, columns: int, repeats: int, keep: bool) -> None:
+def run(rows: int, columns: int, repeats: int, saved: bool) -> None:
     """Make the file, measure every contender in turn, print and keep the figures."""
     need = rows * columns * 8
     folder = Path(tempfile.mkdtemp(prefix="polydag-streaming-"))
@@ -140,7 +120,7 @@ def run(rows: int, columns: int, repeats: int, keep: bool) -> None:
         shutil.rmtree(folder)
     for threads in sorted({result["blas_threads"] for result in found}):
         compare([result for result in found if result["blas_threads"] == threads], threads)
-    if keep:
+    if saved:
         save(rows, columns, found)
 
 
@@ -162,19 +142,18 @@ def compare(found: list[dict[str, Any]], threads: int) -> None:
 
 
 def save(rows: int, columns: int, found: list[dict[str, Any]]) -> None:
-    """Add one line a run to the results."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    new = not RESULTS.exists()
-    place = machine()
-    with RESULTS.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if new:
-            writer.writerow(["rows", "columns", "contender", "blas_threads", *FIGURES, *place])
-        for result in found:
-            figures = [f"{result[key]:.2f}" for key in FIGURES]
-            writer.writerow(
-                [rows, columns, result["contender"], result["blas_threads"], *figures, *place.values()]
-            )
+    """One line a run."""
+    lines = (
+        {
+            "rows": rows,
+            "columns": columns,
+            "contender": result["contender"],
+            "blas_threads": result["blas_threads"],
+            **{key: f"{result[key]:.2f}" for key in FIGURES},
+        }
+        for result in found
+    )
+    keep("streaming", lines, machine("pyarrow"))
 
 
 def main() -> None:
@@ -189,7 +168,7 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.file)))
     else:
-        run(given.rows, given.columns, given.repeats, keep=not given.no_save)
+        run(given.rows, given.columns, given.repeats, saved=not given.no_save)
 
 
 if __name__ == "__main__":

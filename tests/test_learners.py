@@ -103,6 +103,14 @@ def test_an_edge_required_between_unrelated_columns_is_there(make: type[Notears]
 
 
 @LEARNER
+def test_unrelated_columns_give_an_empty_graph(make: type[Notears]) -> None:
+    X = np.random.default_rng(1).normal(size=(500, 4))
+    model = make().fit(X)
+    assert model.graph_.n_edges == 0
+    assert len(model.edges_) == 0
+
+
+@LEARNER
 def test_bad_input_is_named(make: type[Notears], table: pd.DataFrame) -> None:
     for change, words in (
         (lambda t: t.assign(flat=1.0), "flat.*constant"),

@@ -18,7 +18,7 @@ from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS
 from polydag.studies import demos, methods, pooled
 from polydag.studies.config import Config, from_table, to_table
-from polydag.studies.inputs import public
+from polydag.studies.inputs import public, require_same
 from polydag.studies.methods import parse_settings, settings_of
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
@@ -184,7 +184,7 @@ def test_a_database_is_known_by_its_rows(tmp_path: Path) -> None:
     assert first.sha256 == again.sha256
     fewer = pooled.load(dataclasses.replace(config, query="select * from rows limit 100"))
     with pytest.raises(DataError, match="ORDER BY"):
-        fewer.require_same(first.sha256, "config.toml")
+        require_same(fewer.sha256, first.sha256, "config.toml")
 
 
 @given(st.text(st.characters(categories=("L", "N")), min_size=6, max_size=12).map(lambda s: f"pw{s}"))

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polydag import checkpoint, studies
 from polydag.errors import DataError, UsageError
 from polydag.studies.config import Config, from_table, to_table
+from polydag.studies.inputs import file_mark, public, require_same
 
 if TYPE_CHECKING:
     from polydag.studies.result import Result
@@ -203,7 +204,9 @@ def config_text(result: Result) -> str:
 
     study = to_table(result.config)
     tables = {"study": study, "sha256": dict(result.sha256), "versions": dict(result.versions)}
-    head = "# To run this again: polydag fit --config <this file>, from the folder where the paths below start."
+    head = (
+        "# To run this again: polydag fit --config <this file>, from the folder where the paths below start."
+    )
     return f"{head}\n\n{tomli_w.dumps(tables)}"
 
 
@@ -266,9 +269,11 @@ def perform(
     try:
         with _logging(aside / LOG, resume):
             _log.info("%s", " ".join(f"{name}={value!r}" for name, value in _public_table(config).items()))
+            if expected:  # before reading, which may stumble over what has changed
+                files = [name for name in expected if Path(name).is_file()]
+                require_same({name: file_mark(name) for name in files}, expected, expected_by)
             inputs = shape.load(config)
-            if expected:
-                inputs.require_same(expected, expected_by)
+            require_same(inputs.sha256, expected or {}, expected_by)
             with checkpoint.saving(aside, _fingerprint(config, inputs.sha256)):
                 result: Result = shape.run(config, inputs)
             for note in result.notes:
@@ -303,8 +308,6 @@ def _begun(config: Config, aside: Path, *, force: bool, resume: bool) -> Config:
 
 
 def _public_table(config: Config) -> dict[str, Any]:
-    from polydag.studies.inputs import public
-
     return {**to_table(config), "data": [public(source) for source in config.data]}
 
 

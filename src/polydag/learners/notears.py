@@ -51,7 +51,7 @@ class Notears(StructureLearner):
         The extended BIC of the graph.
     varsortability_ : float
         How far the graph follows the order of the variances. Near 1, the directions may say more about
-        the columns' units than about causes.
+        the columns' units than about causes; NaN without edges.
 
     Notes
     -----
@@ -147,11 +147,10 @@ class Notears(StructureLearner):
         names = stats.names
         removed = [(Edge(names[i], names[j], float(solution.W[i, j])), why) for i, j, why in result.removed]
         self.lambda_used_ = solution.lambda_
-        self.threshold_ = (
-            float(np.abs(graph.weights[graph.adjacency]).min(initial=np.inf)) if graph.n_edges else 0.0
-        )
+        self.threshold_ = float(np.abs(graph.weights[graph.adjacency]).min()) if graph.n_edges else 0.0
         self.criterion_ = result.criterion
-        self.varsortability_ = varsortability(true=graph, stats=_observed(stats))
+        follows = varsortability(true=graph, stats=_observed(stats)) if graph.n_edges else np.nan
+        self.varsortability_ = follows
         self._keep(
             graph,
             raw_weights=solution.W,

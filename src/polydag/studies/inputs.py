@@ -28,17 +28,18 @@ class Inputs:
     sha256: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
-    def require_same(self, expected: Mapping[str, str], where: str) -> None:
-        """Raise where something that was read before has other contents now."""
-        for name, mark in expected.items():
-            now = self.sha256.get(name)
-            if now is not None and now != mark:
-                rows = " (of the query's rows in their order: add ORDER BY)" if is_database(name) else ""
-                raise DataError(
-                    f"{name} is not what it was: {where} records the SHA-256 {mark[:12]}…, "
-                    f"now it is {now[:12]}…{rows}. "
-                    "Bring the old data back; or name the data on the command line to use it as it is now."
-                )
+
+def require_same(found: Mapping[str, str], expected: Mapping[str, str], where: str) -> None:
+    """Raise where something that was read before has other contents now; `where` recorded the old ones."""
+    for name, mark in expected.items():
+        now = found.get(name, mark)
+        if now != mark:
+            rows = " (of the query's rows in their order: add ORDER BY)" if is_database(name) else ""
+            raise DataError(
+                f"{name} is not what it was: {where} records the SHA-256 {mark[:12]}…, "
+                f"now it is {now[:12]}…{rows}. "
+                "Bring the old data back; or name the data on the command line to use it as it is now."
+            )
 
 
 def is_database(source: str) -> bool:

@@ -1,0 +1,74 @@
+# The two commands to start with are `make demo` and `make test`; everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --constraint constraints.txt
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery clean
+
+help:  ## Show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "polydag needs Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing polydag into $(VENV) …"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	@echo "Installing what the tests need …"
+	@$(INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@$(INSTALL) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	@$(INSTALL) --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.core  ## Install, then learn a graph from embedded data and compare it with the truth
+	@$(BIN)/polydag demo --force
+
+lint: $(VENV)/.test  ## ruff, mypy strict, and the order of imports between the rooms
+	@$(BIN)/ruff check src tests benchmarks examples
+	@$(BIN)/ruff format --check --quiet src tests benchmarks examples
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+test: lint  ## All tests but the slow ones
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup --durations=10
+
+test-slow: $(VENV)/.test  ## Statistical checks over many seeds
+	@$(BIN)/python -m pytest -m slow -n 2
+
+format: $(VENV)/.test
+	@$(BIN)/ruff check --fix --quiet src tests benchmarks examples
+	@$(BIN)/ruff format --quiet src tests benchmarks examples
+
+docs: $(VENV)/.docs  ## Build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+bench: bench-pooled bench-streaming bench-search bench-discovery  ## All benchmarks
+
+bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
+	@$(BIN)/python benchmarks/pooled.py
+
+bench-streaming: $(VENV)/.bench  ## Statistics of ten million rows
+	@$(BIN)/python benchmarks/streaming.py
+
+bench-search: $(VENV)/.bench  ## GES and PC
+	@$(BIN)/python benchmarks/search.py
+
+bench-discovery: $(VENV)/.bench  ## Posteriors
+	@$(BIN)/python benchmarks/discovery.py
+
+clean:  ## Remove the environment and everything built
+	@rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
