@@ -292,8 +292,8 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
         (["fit", "people.csv", "--missing", "guess"], ["guess"]),
         (["fit", "people.csv", "--columns", "age,,risk"], ["--columns"]),
         (["fit", "people.csv", "--kind", "age=round"], ["--kind", "age=round"]),
-        (["fit", "people.csv", "--seed", "-1"], ["-1"]),
-        (["fit", "people.csv", "--jobs", "0"], ["0"]),
+        (["fit", "people.csv", "--seed", "-1"], ["--seed"]),
+        (["fit", "people.csv", "--jobs", "0"], ["--jobs"]),
         (["fit", "people.csv", "--query", "select 1"], ["people.csv", "query"]),
         (["fit", "people.csv", "--resume"], ["nothing to resume"]),
         (["fit", "people.csv", "--out", "run", "--resume"], ["nothing to resume"]),
@@ -318,12 +318,13 @@ def test_wrong_usage(data: str, arguments: list[str], words: list[str]) -> None:
         (["fit", "people.csv", "--truth", "none.json"], ["none.json"]),
         (["fit", "people.txt"], ["people.txt", ".csv"]),
         (["compare", "truth.json", "none.dot"], ["none.dot"]),
-        (["compare", "truth.json", "."], ["not a run folder"]),
+        (["compare", "truth.json", "nothing"], ["not a run folder"]),
         (["export", "none.json", "graph.dot"], ["none.json"]),
         (["check", "people.csv", "none.csv"], ["none.csv"]),
     ],
 )
 def test_wrong_files(data: str, arguments: list[str], words: list[str]) -> None:
+    Path("nothing").mkdir()
     Outcome(*arguments).refused(3, *words)
 
 

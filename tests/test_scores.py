@@ -73,7 +73,10 @@ def test_equivalent_dags_score_the_same(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["k2", "bds"])
 def test_k2_and_bds_are_not_score_equivalent(name: str) -> None:
-    score = make_score(name, DiscreteCounts.from_data(np.array([[0, 0], [0, 1], [1, 2], [1, 2], [2, 2], [3, 0]])))
+    rows = np.array([[0, 0], [0, 1], [1, 2], [1, 2], [2, 2], [3, 0]])
+    score = make_score(
+        name, DiscreteCounts.from_data(rows, levels={"x0": range(7)})
+    )  # levels 4 to 6 are unseen
     forward = score.local_score(0, []) + score.local_score(1, [0])
     backward = score.local_score(1, []) + score.local_score(0, [1])
     assert abs(forward - backward) > 0.01
@@ -90,6 +93,14 @@ def test_bic_is_the_least_squares_likelihood_less_the_penalty(seed: int, k: int,
     expected = distributions.norm.logpdf(residual, scale=scale).sum() - penalty * (k + 2) / 2 * math.log(n)
     score = make_score("bic", GaussianStats.from_data(X), penalty=penalty)
     assert score.local_score(0, range(1, 1 + k)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_family_that_fits_anything_is_worth_nothing() -> None:
+    score = make_score("bic", GaussianStats.from_data(gaussian_rows(0, n=6, d=8)))
+    sets = ParentSets(np.array([1, 2]), np.array([-1, 3]), np.array([0, 1]))
+    gains = score.gains(0, np.array([5]), sets, np.ones((2, 1), dtype=bool))[:, 0]
+    assert np.isfinite([score.local_score(0, [1, 2, 3]), gains[0]]).all()
+    assert score.local_score(0, [1, 2, 3, 4]) == gains[1] == -math.inf
 
 
 def sequential_t(X: NDArray[np.float64], nu: NDArray[np.float64], mu: float, dof: float, t: float) -> float:
@@ -208,7 +219,9 @@ def test_a_node_is_scored_by_the_rows_that_did_not_set_it(name: str, seed: int) 
     usable = {0: parts[0] + parts[1], 1: parts[0] + parts[2], 3: parts[0] + parts[1] + parts[2]}
     if name in DISCRETE:  # a level counts wherever it was seen
         whole = usable[3]
-        usable = {k: v.with_levels(dict(zip(whole.names, whole.levels, strict=True))) for k, v in usable.items()}
+        usable = {
+            k: v.with_levels(dict(zip(whole.names, whole.levels, strict=True))) for k, v in usable.items()
+        }
     for node, rows in usable.items():
         expected = make_score(name, rows).local_score(node, [4])
         assert score.local_score(node, [4]) == pytest.approx(expected, rel=1e-9)

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydag import Notears, simulate, studies
+from polydag.cli import demos
 from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS
-from polydag.studies import demos, methods, pooled
+from polydag.studies import methods, pooled
 from polydag.studies.config import Config, from_table, to_table
 from polydag.studies.inputs import public, require_same
 from polydag.studies.methods import parse_settings, settings_of

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from polydag import data, formats, metrics, simulate
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
-    from polydag.learners import EqualVariance, Notears
+    from polydag.learners import GES, Bootstrap, EqualVariance, Notears
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -24,12 +24,16 @@ _HOMES = {
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
     "Regimes": "polydag.stats",
+    "Bootstrap": "polydag.learners",
     "EqualVariance": "polydag.learners",
+    "GES": "polydag.learners",
     "Notears": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")
 
 __all__ = [
+    "GES",
+    "Bootstrap",
     "DiscreteCounts",
     "Edge",
     "EqualVariance",

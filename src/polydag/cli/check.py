@@ -44,12 +44,13 @@ def command(
     from polydag import progress
     from polydag.cli.progress import shown
     from polydag.cli.telling import as_json
+    from polydag.studies.inputs import public
 
     tables = []
     kinds: dict[str, reading.Kind] = kind_map(kind)  # type: ignore[assignment]  # checked there
     with shown(quiet=quiet):
         for number, source in enumerate(data):
-            progress.report("reading", number, len(data), source.rpartition("@")[2])
+            progress.report("reading", number, len(data), public(source))
             tables.append(
                 reading.read(source, columns=column_list(columns), kinds=kinds, missing="keep", query=query)
             )

@@ -9,14 +9,14 @@ import typer
 from polydag.cli.options import Debug, Force, Format, Out, OutputFormat, Quiet
 
 if TYPE_CHECKING:
-    from polydag.studies.demos import Outcome
+    from polydag.cli.demos import Outcome
 
 NAME = "demo"
 SEED = 1
 
 
 def _names() -> list[str]:
-    from polydag.studies.demos import DEMOS
+    from polydag.cli.demos import DEMOS
 
     return list(DEMOS)
 
@@ -39,10 +39,10 @@ def command(
     Example: polydag demo
     """
     from polydag import progress, runs
+    from polydag.cli import demos
     from polydag.cli.progress import shown
     from polydag.cli.telling import as_json
     from polydag.errors import NotConvergedError
-    from polydag.studies import demos
 
     chosen = names or list(demos.DEMOS)
     folder = out or runs.next_free("runs", "demo")

@@ -33,7 +33,7 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
                 traceback.print_exc()
             _say(error)
             raise typer.Exit(_code(error)) from None
-        except (typer.Exit, typer.Abort, typer.BadParameter):
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except Exception as error:
             if kwargs.get("debug") or type(error).__module__.partition(".")[0] in ("typer", "click"):

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from polydag.learners.base import StructureLearner
+from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.equal_variance import EqualVariance
+from polydag.learners.ges import GES
 from polydag.learners.notears import Notears
 
 LEARNERS: dict[str, type[StructureLearner]] = {
     "equal-variance": EqualVariance,
+    "ges": GES,
     "notears": Notears,
 }
 
-__all__ = ["LEARNERS", "EqualVariance", "Notears", "StructureLearner"]
+__all__ = ["GES", "LEARNERS", "Bootstrap", "EqualVariance", "Notears", "StructureLearner"]

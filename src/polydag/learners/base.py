@@ -1,4 +1,4 @@
-"""What all structure learners share: reading the input, and what a fitted one holds."""
+"""What a fitted structure learner holds."""
 
 from __future__ import annotations
 
@@ -10,31 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from polydag.data.quality import require_usable
-from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks
-from polydag.stats import GaussianStats, Regimes
-
-Statistics = GaussianStats | Regimes[GaussianStats]
-
-
-def gaussian_statistics(X: Any, *, independent: bool = False) -> Statistics:
-    """Statistics from a table, or as given, after a look at whether its columns can be used at all."""
-    stats = X if isinstance(X, (GaussianStats, Regimes)) else GaussianStats.from_data(getattr(X, "frame", X))
-    if stats.n < 2:
-        raise DataError(f"The data has {stats.n:g} row; at least 2 are needed.")
-    parts = {stats.for_node(name) for name in stats.names} if isinstance(stats, Regimes) else {stats}
-    for part in parts:
-        require_usable(part, independent=independent)
-    return stats
-
-
-def knowledge_masks(knowledge: Knowledge | None, names: tuple[str, ...]) -> Masks:
-    """The masks of what is known; without knowledge, only self-loops are forbidden."""
-    if knowledge is not None and not isinstance(knowledge, Knowledge):
-        raise UsageError(f"knowledge must be a polydag.Knowledge, not {type(knowledge).__name__}.")
-    return (knowledge or Knowledge()).masks(names)
 
 
 class StructureLearner(BaseEstimator):  # type: ignore[misc]
@@ -51,7 +27,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
     edges_ : DataFrame
         source, target, weight: one row an edge.
     pruned_ : DataFrame
-        source, target, weight, reason: what was taken out on the way.
+        source, target, weight, reason: what was taken out on the way, the largest first.
     history_ : DataFrame
         How the fit went.
     converged_ : bool
@@ -99,7 +75,8 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         self.raw_weights_ = raw_weights
         self.history_ = pd.DataFrame(history)
         rows = [(edge.source, edge.target, edge.weight, reason) for edge, reason in pruned]
-        self.pruned_ = pd.DataFrame(rows, columns=["source", "target", "weight", "reason"])
+        table = pd.DataFrame(rows, columns=["source", "target", "weight", "reason"])
+        self.pruned_ = table.sort_values("weight", key=abs, ascending=False, ignore_index=True, kind="stable")
         self.converged_ = converged
         self.n_iter_ = n_iter
         self.n_features_in_ = graph.n_nodes

@@ -8,7 +8,8 @@ import numpy as np
 
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
-from polydag.learners.base import StructureLearner, gaussian_statistics, knowledge_masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.regression import fit_graph
 from polydag.solvers.order import conditional_variance_order, predecessors

@@ -11,7 +11,8 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
-from polydag.learners.base import StructureLearner, gaussian_statistics, knowledge_masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.metrics import varsortability
 from polydag.solvers.notears import Solution, lambda_path, solve, solve_path

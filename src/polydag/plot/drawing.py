@@ -23,12 +23,12 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 POSITIVE, NEGATIVE, PLAIN = "#2166ac", "#c0501f", "#4b5563"  # blue and orange: told apart by everyone
 INK, SOFT, BOX, BORDER = "#111827", "#6b7280", "#f3f6fb", "#9aa8bd"
 _FONT_SIZE, _BOX_HEIGHT, _PAD, _MARGIN = 13, 30, 11, 24
-_GAP, _BEND = 24, 14
+_GAP, _BEND = 24, 18
 _THINNEST, _THICKEST = 1.2, 5.0
 _FAINTEST = 0.25
 _LONGEST_LABEL = 28
 _UNLINKED_WIDTH = 900.0
-_STEEPEST = 0.7
+_STEEPEST = 0.5
 _PORT, _WIDEST_FOR_PORTS = 11.0, 260.0
 
 Point = tuple[float, float]

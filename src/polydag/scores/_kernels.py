@@ -1,7 +1,7 @@
 """Compiled gains: `local_score(y, B + {x}) - local_score(y, B)` for a tree of sets B and many candidates x.
 
-Sets arrive in depth-first order (`polydag.scores.families.ParentSets`), so each costs one more elimination step
-(Gaussian) or one more digit in the rows' configuration (discrete) than the set above it.
+Sets arrive in depth-first order (`polydag.scores.families.ParentSets`), so each costs one more elimination
+step (Gaussian) or one more digit in the rows' configuration (discrete) than the set above it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,35 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Int = int | np.signedinteger
 
 BDEU, BDS, K2 = 0, 1, 2
 _FLOOR = 1e-10  # share of variance below which a column counts as determined by those before it
 
 
 @njit(cache=True)
-def gaussian_gains(C, y, candidates, root, element, depth, constant, slope, half, positive_only):  # type: ignore[no-untyped-def]
+def gaussian_gains(
+    C: Array,
+    y: Int,
+    candidates: Index,
+    root: Index,
+    element: Index,
+    depth: Index,
+    constant: Array,
+    slope: Array,
+    half: float,
+    positive_only: bool,
+) -> Array:
     """Gains from a matrix C of (co)variances; gains that are not positive may be left at 0 on request.
 
-    Row k of W is what member k of the current set explains of each candidate (a Cholesky row); V and U are the
-    candidates' remaining variance and covariance with y, kept per level so that stepping back is free.
+    Row k of W is what member k of the current set explains of each candidate (a Cholesky row); V and U are
+    the candidates' remaining variance and covariance with y, kept per level so that stepping back is free.
     """
     m, fixed = len(candidates), len(root)
     deepest = fixed + depth.max()
@@ -70,7 +88,20 @@ def gaussian_gains(C, y, candidates, root, element, depth, constant, slope, half
 
 
 @njit(cache=True)
-def _eliminate(C, y, s, k, candidates, member, W, V, U, L, along, left):  # type: ignore[no-untyped-def]
+def _eliminate(
+    C: Array,
+    y: Int,
+    s: Int,
+    k: Int,
+    candidates: Index,
+    member: Index,
+    W: Array,
+    V: Array,
+    U: Array,
+    L: Array,
+    along: Array,
+    left: Array,
+) -> None:
     """Take out what s, as member k of the set, explains of the candidates and of y beyond members 0..k-1."""
     pivot = C[s, s]
     for i in range(k):
@@ -105,7 +136,19 @@ def _eliminate(C, y, s, k, candidates, member, W, V, U, L, along, left):  # type
 
 
 @njit(cache=True)
-def discrete_gains(columns, weights, arities, y, candidates, root, element, depth, wanted, kind, strength):  # type: ignore[no-untyped-def]
+def discrete_gains(
+    columns: Codes,
+    weights: Array,
+    arities: Index,
+    y: Int,
+    candidates: Index,
+    root: Index,
+    element: Index,
+    depth: Index,
+    wanted: Mask,
+    kind: Int,
+    strength: float,
+) -> Array:
     """Gains from distinct rows (`columns[variable, row]`) and their weights; only those wanted are computed."""
     rows = columns.shape[1]
     fixed = len(root)
@@ -144,7 +187,7 @@ def discrete_gains(columns, weights, arities, y, candidates, root, element, dept
 
 
 @njit(cache=True)
-def _refine(index, seen, column, arity, out):  # type: ignore[no-untyped-def]
+def _refine(index: Index, seen: Int, column: Codes, arity: Int, out: Index) -> int:
     """Number the configurations of one more variable, counting only those that occur."""
     place = np.full(seen * arity, -1, np.int64)
     count = 0
@@ -158,7 +201,16 @@ def _refine(index, seen, column, arity, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _family(index, seen, size, column, arity, weights, kind, strength):  # type: ignore[no-untyped-def]
+def _family(
+    index: Index,
+    seen: Int,
+    size: float,
+    column: Codes,
+    arity: Int,
+    weights: Array,
+    kind: Int,
+    strength: float,
+) -> float:
     """The Dirichlet marginal likelihood of one family, from its rows' parent configurations."""
     table = np.zeros((seen, arity))
     for r in range(len(column)):
@@ -167,7 +219,7 @@ def _family(index, seen, size, column, arity, weights, kind, strength):  # type:
 
 
 @njit(cache=True)
-def _dirichlet(table, size, kind, strength):  # type: ignore[no-untyped-def]
+def _dirichlet(table: Array, size: float, kind: Int, strength: float) -> float:
     """The log marginal likelihood of a table (configurations, levels); `size` counts unseen ones too."""
     configurations, arity = table.shape
     totals = np.zeros(configurations)
@@ -197,7 +249,9 @@ def _dirichlet(table, size, kind, strength):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def discrete_family(columns, weights, arities, y, parents, kind, strength):  # type: ignore[no-untyped-def]
+def discrete_family(
+    columns: Codes, weights: Array, arities: Index, y: Int, parents: Index, kind: Int, strength: float
+) -> float:
     """The local score of one family."""
     rows = columns.shape[1]
     index = np.zeros(rows, np.int64)

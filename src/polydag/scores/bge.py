@@ -1,13 +1,15 @@
 """The Bayesian Gaussian equivalent score (Geiger and Heckerman 2002), as corrected by Kuipers et al. (2014).
 
-Prior: mean `ν`, precision Wishart with `alpha_w` degrees of freedom and `T = t·I`, `t = α_μ(α_w-d-1)/(α_μ+1)`.
-With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a column changes nothing), a set
-`Y` of `l` out of `d` variables has the marginal likelihood (Kuipers et al., eq. A.18)
+Prior: mean `ν`, precision Wishart with `alpha_w` degrees of freedom and `T = t·I`, `t =
+α_μ(α_w-d-1)/(α_μ+1)`. With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a
+column changes nothing), a set `Y` of `l` out of `d` variables has the marginal likelihood (Kuipers et al.,
+eq. A.18)
 
-    (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+α_w-d+l)/2) / Γ_l((α_w-d+l)/2) |T_Y|^{(α_w-d+l)/2} |R_Y|^{-(N+α_w-d+l)/2}
+    (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+α_w-d+l)/2) / Γ_l((α_w-d+l)/2) |T_Y|^{(α_w-d+l)/2}
+    |R_Y|^{-(N+α_w-d+l)/2}
 
-and a family scores `log p(parents and node) - log p(parents)`. The prior is on the data's own scale: standardise
-the columns first (`stats.standardized()`) unless their units are meant.
+and a family scores `log p(parents and node) - log p(parents)`. The prior is on the data's own scale:
+standardise the columns first (`stats.standardized()`) unless their units are meant.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class BGe:
             [part.scatter + self._t * np.eye(d) for part in groups],
             group,
             [np.append(np.diff(constant), 0.0) for constant in normaliser],
-            [0.5 * (part.n + dof - d + sizes) + 1.0 for part in groups],
+            [np.asarray(0.5 * (part.n + dof - d + sizes) + 1.0, dtype=float) for part in groups],
             half=1.0,
         )
         object.__setattr__(self, "targets", target_sets(self.stats))
@@ -94,7 +96,7 @@ class BGe:
 
     def local_score(self, node: int, parents: Sequence[int]) -> float:
         """The log marginal likelihood of `node` given its parents."""
-        g = self._gains.group[node]
+        g = int(self._gains.group[node])
         R, n = self._gains.matrices[g], self._groups[g].n
         inner, outer = list(parents), [*parents, node]
         k = len(inner)

@@ -1,7 +1,8 @@
 """The Bayesian information criterion of linear Gaussian families (Schwarz 1978), with a penalty discount.
 
-`local_score = log-likelihood - penalty · k/2 · log n`, with `k = |parents| + 2` (coefficients, intercept, error
-variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount.
+`local_score = log-likelihood - penalty · k/2 · log n`, with `k = |parents| + 2` (coefficients, intercept,
+error variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount. A
+family needs `n - 3` parents or fewer: with more, the fit is perfect whatever the data, and the score is -inf.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class BIC:
         gains = GaussianGains(
             [part.correlation for part in groups],
             group,
-            [np.full(d + 1, -cost) for cost in price],
+            [
+                np.where(np.arange(d + 1) < _most_parents(part.n), -cost, -np.inf)
+                for part, cost in zip(groups, price, strict=True)
+            ],
             [np.full(d + 1, 0.5 * part.n) for part in groups],
             half=0.0,
         )
@@ -66,16 +70,22 @@ class BIC:
 
     def local_score(self, node: int, parents: Sequence[int]) -> float:
         """The log-likelihood of `node` given its parents, less the penalty."""
-        part = self._groups[self._gains.group[node]]
+        part = self._groups[int(self._gains.group[node])]
         where = list(parents)
         S, n = part.scatter, part.n
+        if len(where) > _most_parents(n):
+            return -math.inf
         weights = np.linalg.solve(S[np.ix_(where, where)], S[where, node]) if where else np.zeros(0)
         variance = max(float(S[node, node] - weights @ S[where, node]) / n, 1e-300)
         likelihood = -0.5 * n * (math.log(2 * math.pi * variance) + 1)
-        return likelihood - 0.5 * self.penalty * (len(where) + 2) * math.log(n)
+        return float(likelihood - 0.5 * self.penalty * (len(where) + 2) * math.log(n))
 
     def gains(
         self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
     ) -> Array:
         """The gain of each candidate parent over each parent set."""
         return self._gains(node, candidates, sets, positive_only)
+
+
+def _most_parents(n: float) -> float:
+    return max(n - 3, 0)

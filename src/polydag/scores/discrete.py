@@ -36,9 +36,7 @@ def _tables(stats: Source) -> Tables:
     if isinstance(stats, DiscreteCounts):
         stats = Regimes({frozenset(): stats})
     if not isinstance(stats, Regimes) or not isinstance(next(iter(stats.parts.values())), DiscreteCounts):
-        raise UsageError(
-            "Discrete scores (bdeu, bds, k2) need DiscreteCounts; for numbers use bic or bge."
-        )
+        raise UsageError("Discrete scores (bdeu, bds, k2) need DiscreteCounts; for numbers use bic or bge.")
     # Levels seen in some regimes only still count in all of them.
     whole = reduce(add, stats.parts.values())
     levels = dict(zip(whole.names, whole.levels, strict=True))
@@ -47,7 +45,9 @@ def _tables(stats: Source) -> Tables:
     parts = {targets: part.with_levels(levels) for targets, part in stats.parts.items()}
     aligned = Regimes(parts)
     found: dict[frozenset[frozenset[str]], int] = {}
-    columns, weights, group = [], [], []
+    columns: list[NDArray[np.int32]] = []
+    weights: list[Array] = []
+    group: list[int] = []
     for name in whole.names:
         key = frozenset(targets for targets in parts if name in targets)
         if key not in found:

@@ -1,10 +1,10 @@
 """What searches ask of a score: one family at a time, or a tree of parent sets for many candidates at once.
 
-A score is any object with `local_score(node, parents)`, larger is better, on the log scale. Greedy searches ask
-mostly for *gains*, `local_score(y, B + {x}) - local_score(y, B)`, for one `y`, many `x` and several `B` that share
-a beginning. `ParentSets` lists such `B` in depth-first order, so that whatever was eliminated or counted for a set
-serves all sets below it; a score with a `gains` method answers them in one compiled call, any other score is
-called back family by family (`gains_by_callback`).
+A score is any object with `local_score(node, parents)`, larger is better, on the log scale. Greedy searches
+ask mostly for *gains*, `local_score(y, B + {x}) - local_score(y, B)`, for one `y`, many `x` and several `B`
+that share a beginning. `ParentSets` lists such `B` in depth-first order, so that whatever was eliminated or
+counted for a set serves all sets below it; a score with a `gains` method answers them in one compiled call,
+any other score is called back family by family (`gains_by_callback`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from operator import add
 import numpy as np
 
 from polydag.errors import DataError, UsageError
-from polydag.scores.families import Array, Index, Mask, ParentSets
+from polydag.scores.families import Array, Index, ParentSets
 from polydag.stats import GaussianStats, Regimes
 
 Source = GaussianStats | Regimes[GaussianStats]
@@ -25,7 +25,8 @@ def node_groups(stats: Source) -> tuple[list[GaussianStats], Index]:
             "Gaussian scores (bic, bge) need GaussianStats; for discrete data use bdeu, bds or k2."
         )
     found: dict[frozenset[frozenset[str]], int] = {}
-    groups, where = [], []
+    groups: list[GaussianStats] = []
+    where: list[int] = []
     for name in stats.names:
         key = frozenset(targets for targets in stats.parts if name in targets)
         if key not in found:
@@ -77,7 +78,7 @@ def _require_full_rank(R: Array, names: Sequence[str]) -> None:
     if end == len(R):
         return
     weight, *_ = np.linalg.lstsq(R[:end, :end], R[:end, end], rcond=None)
-    others = [names[i] for i in np.flatnonzero(np.abs(weight) > 1e-6)]
+    others = [names[int(i)] for i in np.flatnonzero(np.abs(weight) > 1e-6)]
     shown = ", ".join(others[:6]) + (", …" if len(others) > 6 else "")
     raise DataError(
         f"The covariance is singular: column {names[end]} is a linear combination of {shown}. "
@@ -88,8 +89,9 @@ def _require_full_rank(R: Array, names: Sequence[str]) -> None:
 class GaussianGains:
     """Gains of Gaussian scores by elimination on one matrix per group.
 
-    With `vx`, `vy` the variances left after regression on `B` and `r` the partial correlation, the gain of `x` is
-    `constant[|B|] - half/2 · log(vx vy) - slope[|B|] · log(1 - r²)`, for BIC (`half` 0) as for BGe (`half` 1).
+    With `vx`, `vy` the variances left after regression on `B` and `r` the partial correlation, the gain of
+    `x` is `constant[|B|] - half/2 · log(vx vy) - slope[|B|] · log(1 - r²)`, for BIC (`half` 0) as for BGe
+    (`half` 1).
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class GaussianGains:
         self.constant, self.slope, self.half = constant, slope, half
 
     def __call__(self, node: int, candidates: Index, sets: ParentSets, positive_only: bool) -> Array:
+        """The gain of each candidate over each set; those not positive may be 0 on request."""
         from polydag.scores._kernels import gaussian_gains
 
         g = self.group[node]
@@ -112,15 +115,3 @@ class GaussianGains:
 def log_determinant(matrix: Array) -> float:
     """The log determinant of a positive definite matrix; 0 for an empty one."""
     return float(np.linalg.slogdet(matrix)[1]) if len(matrix) else 0.0
-
-
-__all__ = [
-    "GaussianGains",
-    "Index",
-    "Mask",
-    "Source",
-    "log_determinant",
-    "node_groups",
-    "require_rows_and_rank",
-    "target_sets",
-]

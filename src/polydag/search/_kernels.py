@@ -1,7 +1,7 @@
 """A compiled queue of operators: a row of candidates per target node, best first, and a tournament over rows.
 
-Rows are replaced as a whole when their node's surroundings change. Space is only appended to; `compact` moves the
-live rows to a new queue when it runs out.
+Rows are replaced as a whole when their node's surroundings change. Space is only appended to; `compact` moves
+the live rows to a new queue when it runs out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from polydag.search.ges._kernels import INSERT, TURN_ARROW, path_exists
+from polydag.search.essential._kernels import INSERT, TURN_ARROW, Change, Pdag
+from polydag.search.ges._kernels import Scratch, path_exists
+
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Array = NDArray[np.float64]
+Int = int | np.signedinteger
 
 _WITNESS = 8  # longer paths are searched for again
 _NONE, _END = -2, -1
@@ -36,7 +42,9 @@ class Queue(NamedTuple):
     used: NDArray[np.int64]  # candidates, members, rows passed over in this step
     passed: NDArray[np.int64]
     witness: NDArray[np.int32]  # the inner nodes of a path that made an Insert invalid, -1 after the last
-    watch: NDArray[np.bool_]  # [a, y]: row y passed over an Insert because of a path through an edge that leaves a
+    watch: NDArray[
+        np.bool_
+    ]  # [a, y]: row y passed over an Insert because of a path through an edge that leaves a
 
 
 def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> Queue:
@@ -44,17 +52,23 @@ def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> 
     leaves = 1
     while leaves < p:
         leaves *= 2
-    whole = [np.empty(room, dtype=np.int64) for _ in range(4)]
-    rows = [np.zeros(p, dtype=np.int64) for _ in range(5)]
+
+    def empty(size: int) -> Index:
+        return np.empty(size, dtype=np.int64)
+
+    def zeros() -> Index:
+        return np.zeros(p, dtype=np.int64)
+
     return Queue(
-        np.empty(room), *whole, np.empty(member_room, dtype=np.int64), *rows,
-        np.full(2 * leaves, -np.inf), np.zeros(3, dtype=np.int64), np.empty(p, dtype=np.int64),
-        np.empty((room, _WITNESS), dtype=np.int32), watch,
+        gain=np.empty(room), source=empty(room), kind=empty(room), first=empty(room), size=empty(room),
+        member=empty(member_room), row_start=zeros(), row_size=zeros(), member_start=zeros(), member_size=zeros(),
+        cursor=zeros(), tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), passed=empty(p),
+        witness=np.empty((room, _WITNESS), dtype=np.int32), watch=watch,
     )  # fmt: skip
 
 
 @njit(cache=True)
-def _set_top(Q, y):  # type: ignore[no-untyped-def]
+def _set_top(Q: Queue, y: Int) -> None:
     """Enter the best remaining gain of a row into the tournament."""
     node = len(Q.tree) // 2 + y
     Q.tree[node] = Q.gain[Q.row_start[y] + Q.cursor[y]] if Q.cursor[y] < Q.row_size[y] else -np.inf
@@ -64,7 +78,7 @@ def _set_top(Q, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _descending(gain):  # type: ignore[no-untyped-def]
+def _descending(gain: Array) -> Index:
     """The order from the largest to the smallest, ties by place; a heap sort, quicker to compile than NumPy's."""
     n = len(gain)
     heap = np.arange(n)
@@ -77,7 +91,7 @@ def _descending(gain):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _sink(heap, gain, at, end):  # type: ignore[no-untyped-def]
+def _sink(heap: Index, gain: Array, at: Int, end: Int) -> None:
     """Restore the heap below one place; the root is what comes last in the order."""
     item = heap[at]
     while 2 * at + 1 < end:
@@ -92,12 +106,23 @@ def _sink(heap, gain, at, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _later(gain, a, b):  # type: ignore[no-untyped-def]
-    return gain[a] < gain[b] or (gain[a] == gain[b] and a > b)
+def _later(gain: Array, a: Int, b: Int) -> bool:
+    return bool(gain[a] < gain[b] or (gain[a] == gain[b] and a > b))
 
 
 @njit(cache=True)
-def fill(Q, y, candidates, kinds, element, depth, skip, wanted, gains, tolerance):  # type: ignore[no-untyped-def]
+def fill(
+    Q: Queue,
+    y: Int,
+    candidates: Index,
+    kinds: Index,
+    element: Index,
+    depth: Index,
+    skip: Index,
+    wanted: Mask,
+    gains: Array,
+    tolerance: float,
+) -> bool:
     """Replace a row by the wanted gains above a tolerance; False where there is no room for it.
 
     Row r of `gains` belongs to set r of a tree of sets; its first `skip[r]` elements are not members of the
@@ -145,7 +170,7 @@ def fill(Q, y, candidates, kinds, element, depth, skip, wanted, gains, tolerance
 
 
 @njit(cache=True)
-def compact(old, new):  # type: ignore[no-untyped-def]
+def compact(old: Queue, new: Queue) -> None:
     """Copy the live rows of one queue to an empty, larger one."""
     start = place = 0
     for y in range(len(old.row_start)):
@@ -166,7 +191,7 @@ def compact(old, new):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def restart(Q):  # type: ignore[no-untyped-def]
+def restart(Q: Queue) -> None:
     """Begin a new step: what was passed over for this step only is tried again."""
     for k in range(Q.used[2]):
         _rewind(Q, Q.passed[k])
@@ -174,7 +199,7 @@ def restart(Q):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def rewind(Q):  # type: ignore[no-untyped-def]
+def rewind(Q: Queue) -> None:
     """Begin a phase: everything is tried again."""
     for y in range(len(Q.cursor)):
         _rewind(Q, y)
@@ -182,14 +207,14 @@ def rewind(Q):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _rewind(Q, y):  # type: ignore[no-untyped-def]
+def _rewind(Q: Queue, y: Int) -> None:
     if Q.cursor[y] > 0:
         Q.cursor[y] = 0
         _set_top(Q, y)
 
 
 @njit(cache=True)
-def loosen(Q, G, change):  # type: ignore[no-untyped-def]
+def loosen(Q: Queue, G: Pdag, change: Change) -> None:
     """Try rows again whose Inserts were blocked by a path through an edge that can no longer be followed."""
     for k in range(len(change.i)):
         i, j, before = change.i[k], change.j[k], change.before[k]
@@ -202,13 +227,13 @@ def loosen(Q, G, change):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _advance(Q, y):  # type: ignore[no-untyped-def]
+def _advance(Q: Queue, y: Int) -> None:
     Q.cursor[y] += 1
     _set_top(Q, y)
 
 
 @njit(cache=True)
-def pass_over(Q, y):  # type: ignore[no-untyped-def]
+def pass_over(Q: Queue, y: Int) -> None:
     """Leave out the best candidate of a row for the rest of this step."""
     known = False
     for k in range(Q.used[2]):
@@ -220,7 +245,7 @@ def pass_over(Q, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _still_blocked(Q, G, c, x, y):  # type: ignore[no-untyped-def]
+def _still_blocked(Q: Queue, G: Pdag, c: Int, x: Int, y: Int) -> bool:
     """Whether the path that once made an Insert invalid is still there (its set cannot have changed)."""
     if Q.witness[c, 0] == _NONE:
         return False
@@ -234,11 +259,11 @@ def _still_blocked(Q, G, c, x, y):  # type: ignore[no-untyped-def]
         Q.watch[a, y] = True
         a = b
     Q.watch[a, y] = True
-    return G.A[a, x]
+    return bool(G.A[a, x])
 
 
 @njit(cache=True)
-def _remember(Q, scratch, c, x, y):  # type: ignore[no-untyped-def]
+def _remember(Q: Queue, scratch: Scratch, c: Int, x: Int, y: Int) -> None:
     """Watch the path just found from y to x, and keep it if it is short."""
     length, node = 0, scratch.via[x]
     while node != y:
@@ -258,11 +283,11 @@ def _remember(Q, scratch, c, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def best(Q, G, scratch, max_degree):  # type: ignore[no-untyped-def]
+def best(Q: Queue, G: Pdag, scratch: Scratch, max_degree: Int) -> tuple[Int, Int]:
     """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by target's index.
 
-    An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full node
-    until the phase begins again; other invalid candidates are tried again at the next step.
+    An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full
+    node until the phase begins again; other invalid candidates are tried again at the next step.
     """
     leaves = len(Q.tree) // 2
     while Q.tree[1] > -np.inf:

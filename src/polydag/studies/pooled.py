@@ -33,11 +33,14 @@ def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study."""
     methods.settings_of(config.method, config.settings)  # a wrong name is told before a long reading
     sha256: dict[str, str] = {}
+    knowledge = None
     if config.knowledge is not None:
-        data.read_knowledge(config.knowledge)
+        knowledge = data.read_knowledge(config.knowledge)
         sha256[config.knowledge] = file_mark(config.knowledge)
     rows, source, notes = _stream(config, sha256) if _is_large(config) else _read(config, sha256)
-    return Inputs(rows, float(rows.n), source, _knowledge(config, rows.names), sha256, notes)
+    if knowledge is not None:
+        _require_known(knowledge, rows.names, str(config.knowledge))
+    return Inputs(rows, float(rows.n), source, knowledge, sha256, notes)
 
 
 def _is_large(config: Config) -> bool:
@@ -107,25 +110,16 @@ def _require_columns(found: Iterable[str], first: Iterable[str], config: Config,
         )
 
 
-def _knowledge(config: Config, names: tuple[str, ...]) -> Knowledge | None:
-    if config.knowledge is None:
-        return None
-    knowledge = data.read_knowledge(config.knowledge)
+def _require_known(knowledge: Knowledge, names: tuple[str, ...], path: str) -> None:
+    """Say which file names a variable that is not there; the learner would not know the file."""
     try:
         knowledge.masks(names)
     except DataError as error:
-        raise DataError(f"{config.knowledge}: {error}") from None
-    return knowledge
+        raise DataError(f"{path}: {error}") from None
 
 
 def run(config: Config, inputs: Inputs | None = None) -> Result:
-    """Learn a graph as the configuration says.
-
-    Examples
-    --------
-    >>> run(Config(data=("patients.csv",), method="equal-variance")).graph  # doctest: +SKIP
-    <Graph: DAG with 20 nodes and 31 edges>
-    """
+    """Learn a graph as the configuration says; `inputs` are read where they are not given."""
     inputs = load(config) if inputs is None else inputs
     if config.seed is None:
         config = dataclasses.replace(config, seed=secrets.randbelow(2**31))

@@ -1,9 +1,4 @@
-"""Compiled pieces of GES on one partly directed graph: sets of neighbours, validity, application of operators.
-
-A `Pdag` is an essential graph: `A[i, j]` is `i -> j`, both entries true is undirected; `near[i, :degree[i]]` are the
-nodes adjacent to i in increasing order. Directed edges change to undirected ones when they are no longer strongly
-protected (Andersson, Madigan and Perlman 1997; Hauser and Bühlmann 2012, definition 14 and algorithm 1).
-"""
+"""The operators of GES, compiled: which sets and sources are to be scored, and the path conditions."""
 
 from __future__ import annotations
 
@@ -13,89 +8,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-INSERT, DELETE, TURN_LINE, TURN_ARROW = 0, 1, 2, 3
+from polydag.search.essential._kernels import TURN_ARROW, TURN_LINE, Pdag, adjacent, parents_and_neighbors
 
-
-class Pdag(NamedTuple):
-    """An essential graph, and each node's class: an arrow between classes is compelled by the targets."""
-
-    A: NDArray[np.bool_]
-    near: NDArray[np.int32]
-    degree: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-
-class Change(NamedTuple):
-    """What an operator did: the edges it touched, with their former state (0 none, 1 ->, 2 <-, 3 undirected)."""
-
-    i: NDArray[np.int64]
-    j: NDArray[np.int64]
-    before: NDArray[np.int64]
-    done: bool
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Int = int | np.signedinteger
 
 
 @njit(cache=True)
-def adjacent(A, i, j):  # type: ignore[no-untyped-def]
-    """Whether there is any edge between i and j."""
-    return A[i, j] or A[j, i]
-
-
-@njit(cache=True)
-def _connect(G, i, j):  # type: ignore[no-untyped-def]
-    """List j among the nodes adjacent to i."""
-    place = G.degree[i]
-    while place > 0 and G.near[i, place - 1] > j:
-        G.near[i, place] = G.near[i, place - 1]
-        place -= 1
-    G.near[i, place] = j
-    G.degree[i] += 1
-
-
-@njit(cache=True)
-def _disconnect(G, i, j):  # type: ignore[no-untyped-def]
-    """Take j off the nodes adjacent to i."""
-    place = 0
-    while G.near[i, place] != j:
-        place += 1
-    G.degree[i] -= 1
-    for k in range(place, G.degree[i]):
-        G.near[i, k] = G.near[i, k + 1]
-
-
-@njit(cache=True)
-def _set_edge(G, i, j, state):  # type: ignore[no-untyped-def]
-    """Give the pair a state (0 none, 1 ->, 2 <-, 3 undirected), lists of adjacent nodes included."""
-    was = adjacent(G.A, i, j)
-    G.A[i, j] = state == 1 or state == 3
-    G.A[j, i] = state == 2 or state == 3
-    if was and state == 0:
-        _disconnect(G, i, j)
-        _disconnect(G, j, i)
-    elif not was and state != 0:
-        _connect(G, i, j)
-        _connect(G, j, i)
-
-
-@njit(cache=True)
-def parents_and_neighbors(G, y):  # type: ignore[no-untyped-def]
-    """The nodes with an arrow into y, and those with an undirected edge to y."""
-    parents = np.empty(G.degree[y], np.int64)
-    neighbors = np.empty(G.degree[y], np.int64)
-    a = b = 0
-    for k in range(G.degree[y]):
-        x = G.near[y, k]
-        if G.A[x, y]:
-            if G.A[y, x]:
-                neighbors[b] = x
-                b += 1
-            else:
-                parents[a] = x
-                a += 1
-    return parents[:a], neighbors[:b]
-
-
-@njit(cache=True)
-def _doubled(values):  # type: ignore[no-untyped-def]
+def _doubled(values: Index) -> Index:
     larger = np.empty(2 * len(values), np.int64)
     for k in range(len(values)):
         larger[k] = values[k]
@@ -103,7 +24,7 @@ def _doubled(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def cliques(A, nodes):  # type: ignore[no-untyped-def]
+def cliques(A: Mask, nodes: Index) -> tuple[Index, Index]:
     """All cliques among some nodes, the empty one first, in depth-first order: elements and depths."""
     m = len(nodes)
     element = np.empty(16, np.int64)
@@ -139,11 +60,13 @@ def cliques(A, nodes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def insert_frame(G, y, partners, forbidden, informed):  # type: ignore[no-untyped-def]
+def insert_frame(
+    G: Pdag, y: Int, partners: Index, forbidden: Mask, informed: bool
+) -> tuple[Index, Index, Index, Index, Mask]:
     """All Insert(x, y, T) up to the path condition: candidates x, root, sets NA ∪ T, and which pairs fit.
 
-    Theorem 15 of Chickering (2002): a set S = NA ∪ T must be a clique and contain every neighbour of y that is
-    adjacent to x. With background knowledge, operators that would compel a forbidden arrow are left out.
+    Theorem 15 of Chickering (2002): a set S = NA ∪ T must be a clique and contain every neighbour of y that
+    is adjacent to x. With background knowledge, operators that would compel a forbidden arrow are left out.
     """
     parents, neighbors = parents_and_neighbors(G, y)
     element, depth = cliques(G.A, neighbors)
@@ -180,7 +103,9 @@ def insert_frame(G, y, partners, forbidden, informed):  # type: ignore[no-untype
 
 
 @njit(cache=True)
-def _allowed(G, x, y, members, size, inside, parents, forbidden):  # type: ignore[no-untyped-def]
+def _allowed(
+    G: Pdag, x: Int, y: Int, members: Index, size: Int, inside: Int, parents: Index, forbidden: Mask
+) -> bool:
     """Whether Insert(x, y, T) compels no forbidden arrow by the v-structures it makes at y."""
     compelled = inside < size
     for z in parents:
@@ -194,10 +119,11 @@ def _allowed(G, x, y, members, size, inside, parents, forbidden):  # type: ignor
 
 
 @njit(cache=True)
-def delete_frame(G, y, required):  # type: ignore[no-untyped-def]
+def delete_frame(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, Index, Mask]:
     """All Delete(x, y, H): candidates x, sets as chains (parents of y but x, then a clique), which pairs fit.
 
-    Theorem 17 of Chickering (2002): NA without H must be a clique. `skip` counts the parents before each clique.
+    Theorem 17 of Chickering (2002): NA without H must be a clique. `skip` counts the parents before each
+    clique.
     """
     parents, neighbors = parents_and_neighbors(G, y)
     p, n = len(parents), len(neighbors)
@@ -238,11 +164,11 @@ def delete_frame(G, y, required):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def turn_frame(G, y):  # type: ignore[no-untyped-def]
+def turn_frame(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask]:
     """All Turn(x, y, S) to x -> y up to what is tested later: candidates, their kinds, root, sets, which pairs fit.
 
-    S is a clique of neighbours of y without x; for an undirected edge it reaches beyond NA, the neighbours adjacent
-    to x, and for an arrow y -> x it contains them.
+    S is a clique of neighbours of y without x; for an undirected edge it reaches beyond NA, the neighbours
+    adjacent to x, and for an arrow y -> x it contains them.
     """
     parents, neighbors = parents_and_neighbors(G, y)
     element, depth = cliques(G.A, neighbors)
@@ -276,7 +202,9 @@ def turn_frame(G, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def turn_loss_frame(G, y, x, kind, element, depth, wanted):  # type: ignore[no-untyped-def]
+def turn_loss_frame(
+    G: Pdag, y: Int, x: Int, kind: Int, element: Index, depth: Index, wanted: Mask
+) -> tuple[Index, Index, Index, Index]:
     """The sets over which x loses its parent y: root, chains, and which chain's end belongs to each row.
 
     Before x stay its other parents and, where the edge was undirected, the members of S adjacent to x.
@@ -323,7 +251,7 @@ def new_scratch(p: int) -> Scratch:
 
 
 @njit(cache=True)
-def path_exists(G, scratch, start, goal, members, around_goal):  # type: ignore[no-untyped-def]
+def path_exists(G: Pdag, scratch: Scratch, start: Int, goal: Int, members: Index, around_goal: bool) -> bool:
     """Whether a semi-directed path leads from start to goal past the members; `via` then leads back along it.
 
     With `around_goal`, the goal's neighbours block as well and the edge start -> goal itself does not count.
@@ -356,358 +284,3 @@ def path_exists(G, scratch, start, goal, members, around_goal):  # type: ignore[
             line[count] = b
             count += 1
     return False
-
-
-@njit(cache=True)
-def _component(G, start, mark, number):  # type: ignore[no-untyped-def]
-    """The nodes that undirected paths join to start; they are marked with a number."""
-    nodes = np.empty(len(G.degree), np.int64)
-    nodes[0], count, at = start, 1, 0
-    mark[start] = number
-    while at < count:
-        a = nodes[at]
-        at += 1
-        for k in range(G.degree[a]):
-            b = G.near[a, k]
-            if mark[b] != number and G.A[a, b] and G.A[b, a]:
-                mark[b] = number
-                nodes[count] = b
-                count += 1
-    return nodes[:count]
-
-
-@njit(cache=True)
-def _orient_from(G, nodes, mark, first):  # type: ignore[no-untyped-def]
-    """Orient a chain component away from a clique, in a maximum cardinality order that begins with it.
-
-    Any order of a clique begins such an order, and in a chordal graph it makes no v-structure.
-    """
-    n, p = len(nodes), len(G.degree)
-    number = mark[nodes[0]]
-    after = np.empty(p, np.int64)
-    prior = np.empty(p, np.int64)
-    weight = np.zeros(p, np.int64)
-    place = np.full(p, -1, np.int64)
-    head = np.full(n + 1, -1, np.int64)
-    for k in range(n - 1, -1, -1):
-        v = nodes[k]
-        after[v], prior[v] = head[0], -1
-        if head[0] >= 0:
-            prior[head[0]] = v
-        head[0] = v
-    heaviest = 0
-    for step in range(n):
-        if step < len(first):
-            v = first[step]
-        else:
-            while head[heaviest] < 0:
-                heaviest -= 1
-            v = head[heaviest]
-        _unlink(head, after, prior, weight[v], v)
-        place[v] = step
-        heaviest += 1
-        for k in range(G.degree[v]):
-            w = G.near[v, k]
-            if mark[w] == number and place[w] < 0:
-                _unlink(head, after, prior, weight[w], w)
-                weight[w] += 1
-                rest = head[weight[w]]
-                after[w], prior[w] = rest, -1
-                if rest >= 0:
-                    prior[rest] = w
-                head[weight[w]] = w
-    for v in nodes:
-        for k in range(G.degree[v]):
-            w = G.near[v, k]
-            if mark[w] == number and place[v] < place[w]:
-                G.A[w, v] = False
-
-
-@njit(cache=True)
-def _unlink(head, after, prior, weight, v):  # type: ignore[no-untyped-def]
-    if prior[v] >= 0:
-        after[prior[v]] = after[v]
-    else:
-        head[weight] = after[v]
-    if after[v] >= 0:
-        prior[after[v]] = prior[v]
-
-
-@njit(cache=True)
-def _eliminate_sinks(G, nodes, mark, forbidden, informed, orient):  # type: ignore[no-untyped-def]
-    """Whether a partly oriented chain component can be oriented without v-structure or cycle (Dor and Tarsi 1992).
-
-    A node is taken out when nothing points away from it, by an arrow or by knowledge, and its remaining neighbours
-    form a clique; with `orient` their edges are turned towards it.
-    """
-    number = mark[nodes[0]]
-    gone = np.zeros(len(G.degree), np.bool_)
-    ring = np.empty(len(nodes), np.int64)
-    remaining, progress = len(nodes), True
-    while remaining and progress:
-        progress = False
-        for s in nodes:
-            if gone[s]:
-                continue
-            size, fits = 0, True
-            for k in range(G.degree[s]):
-                w = G.near[s, k]
-                if mark[w] != number or gone[w]:
-                    continue
-                if not G.A[w, s] or (informed and forbidden[w, s]):
-                    fits = False
-                    break
-                ring[size] = w
-                size += 1
-            for a in range(size):
-                if not fits:
-                    break
-                for b in range(a):
-                    if not adjacent(G.A, ring[a], ring[b]):
-                        fits = False
-                        break
-            if fits:
-                gone[s] = progress = True
-                remaining -= 1
-                if orient:
-                    for a in range(size):
-                        G.A[s, ring[a]] = False
-    return remaining == 0
-
-
-@njit(cache=True)
-def protected(G, a, b):  # type: ignore[no-untyped-def]
-    """Whether the arrow a -> b is strongly protected: by the targets, or by one of four configurations."""
-    A = G.A
-    if G.group[a] != G.group[b]:
-        return True
-    for k in range(G.degree[a]):
-        w = G.near[a, k]
-        if A[w, a] and not A[a, w] and not adjacent(A, w, b):
-            return True
-    sides = np.empty(G.degree[b], np.int64)
-    size = 0
-    for k in range(G.degree[b]):
-        w = G.near[b, k]
-        if w == a or not A[w, b] or A[b, w]:
-            continue
-        if not A[a, w]:
-            if not A[w, a]:
-                return True
-        elif not A[w, a]:
-            return True
-        else:
-            for t in range(size):
-                if not adjacent(A, sides[t], w):
-                    return True
-            sides[size] = w
-            size += 1
-    return False
-
-
-@njit(cache=True)
-def _push(stack, size, a, b):  # type: ignore[no-untyped-def]
-    if size == len(stack):
-        larger = np.empty((2 * size, 2), np.int64)
-        for k in range(size):
-            larger[k, 0], larger[k, 1] = stack[k, 0], stack[k, 1]
-        stack = larger
-    stack[size, 0], stack[size, 1] = a, b
-    return stack, size + 1
-
-
-@njit(cache=True)
-def _push_around(G, stack, size, v):  # type: ignore[no-untyped-def]
-    """Put every arrow at v on the stack."""
-    for k in range(G.degree[v]):
-        w = G.near[v, k]
-        if G.A[v, w] and not G.A[w, v]:
-            stack, size = _push(stack, size, v, w)
-        elif G.A[w, v] and not G.A[v, w]:
-            stack, size = _push(stack, size, w, v)
-    return stack, size
-
-
-@njit(cache=True)
-def _release(G, stack, size, mark, log_i, log_j, log_before, count):  # type: ignore[no-untyped-def]
-    """Make arrows undirected until all are strongly protected; arrows inside marked components are logged already."""
-    while size:
-        size -= 1
-        a, b = stack[size, 0], stack[size, 1]
-        if not G.A[a, b] or G.A[b, a] or protected(G, a, b):
-            continue
-        G.A[b, a] = True
-        if mark[a] == 0 or mark[a] != mark[b]:
-            log_i[count], log_j[count], log_before[count] = a, b, 1
-            count += 1
-        stack, size = _push_around(G, stack, size, b)
-        for k in range(G.degree[a]):
-            c = G.near[a, k]
-            if G.A[a, c] and not G.A[c, a] and adjacent(G.A, b, c):
-                stack, size = _push(stack, size, a, c)
-    return count
-
-
-@njit(cache=True)
-def make_essential(G):  # type: ignore[no-untyped-def]
-    """Turn a DAG into its essential graph."""
-    p = len(G.degree)
-    stack, size = np.empty((64, 2), np.int64), 0
-    for v in range(p):
-        for k in range(G.degree[v]):
-            if G.A[v, G.near[v, k]]:
-                stack, size = _push(stack, size, v, G.near[v, k])
-    total = G.degree.sum() + 1
-    log_i, log_j, log_before = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    _release(G, stack, size, np.zeros(p, np.int64), log_i, log_j, log_before, 0)
-
-
-@njit(cache=True)
-def apply(G, kind, x, y, members, forbidden, informed):  # type: ignore[no-untyped-def]
-    """Apply an operator: orient what it needs oriented, change the edge, and return to an essential graph.
-
-    Insert and Delete orient y's component away from the members; Turn of an arrow y -> x also x's away from x;
-    Turn of an undirected edge fixes the arrows at both ends and completes them, where that can be done.
-    """
-    p = len(G.degree)
-    A = G.A
-    mark = np.zeros(p, np.int64)
-    room = G.degree.sum() + 2
-    log_i, log_j, log_before = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    count = 0
-    log_i[count], log_j[count] = x, y
-    log_before[count] = A[x, y] + 2 * A[y, x]
-    count += 1
-    line = A[x, y] and A[y, x]
-    nodes = _component(G, y, mark, 1)
-    count = _log_component(G, nodes, mark, x, y, log_i, log_j, log_before, count)
-    others = nodes[:0]
-    if kind == TURN_LINE:
-        done = _orient_around(G, nodes, mark, x, y, members, forbidden)
-    else:
-        with_x = kind == DELETE and line
-        first = np.empty(len(members) + 1 + with_x, np.int64)
-        for k in range(len(members)):
-            first[k] = members[k]
-        if with_x:
-            first[len(members)] = x
-        first[-1] = y
-        _orient_from(G, nodes, mark, first)
-        if kind == TURN_ARROW:
-            others = _component(G, x, mark, 2)
-            count = _log_component(G, others, mark, x, y, log_i, log_j, log_before, count)
-            _orient_from(G, others, mark, np.array([x]))
-        done = True
-    if done:
-        _set_edge(G, x, y, 0 if kind == DELETE else 1)
-        stack, size = np.empty((64, 2), np.int64), 0
-        stack, size = _push_oriented(G, stack, size, others, mark)
-        stack, size = _push_oriented(G, stack, size, nodes, mark)
-        for v in (x, y):
-            stack, size = _push_around(G, stack, size, v)
-        for k in range(G.degree[x]):
-            b = G.near[x, k]
-            if A[x, b] and not A[b, x] and A[y, b] and not A[b, y]:
-                stack, size = _push_around(G, stack, size, b)
-        count = _release(G, stack, size, mark, log_i, log_j, log_before, count)
-        if informed:
-            done = _admits(G, log_i[:count], log_j[:count], forbidden)
-    change = Change(log_i[:count], log_j[:count], log_before[:count], done)
-    if not done:
-        undo(G, change)
-    return change
-
-
-@njit(cache=True)
-def _log_component(G, nodes, mark, x, y, log_i, log_j, log_before, count):  # type: ignore[no-untyped-def]
-    """Log a component's edges as undirected, except the operator's own."""
-    for v in nodes:
-        for k in range(G.degree[v]):
-            w = G.near[v, k]
-            if v < w and mark[w] == mark[v] and not ((v == x and w == y) or (v == y and w == x)):
-                log_i[count], log_j[count], log_before[count] = v, w, 3
-                count += 1
-    return count
-
-
-@njit(cache=True)
-def _push_oriented(G, stack, size, nodes, mark):  # type: ignore[no-untyped-def]
-    """Put a component's arrows on the stack, those found first on top."""
-    for k in range(len(nodes) - 1, -1, -1):
-        v = nodes[k]
-        for t in range(G.degree[v]):
-            w = G.near[v, t]
-            if mark[w] == mark[v] and G.A[v, w] and not G.A[w, v]:
-                stack, size = _push(stack, size, v, w)
-    return stack, size
-
-
-@njit(cache=True)
-def _orient_around(G, nodes, mark, x, y, members, forbidden):  # type: ignore[no-untyped-def]
-    """Orient a component so that y's parents in it are the members and x's are y and the members next to x."""
-    A = G.A
-    inside = np.zeros(len(G.degree), np.bool_)
-    for s in members:
-        inside[s] = True
-    for k in range(G.degree[y]):
-        w = G.near[y, k]
-        if mark[w] == mark[y]:
-            if inside[w]:
-                A[y, w] = False
-            else:
-                A[w, y] = False
-    for k in range(G.degree[x]):
-        w = G.near[x, k]
-        if mark[w] == mark[x] and w != y:
-            if inside[w]:
-                A[x, w] = False
-            else:
-                A[w, x] = False
-    return _eliminate_sinks(G, nodes, mark, forbidden, False, True)
-
-
-@njit(cache=True)
-def _admits(G, log_i, log_j, forbidden):  # type: ignore[no-untyped-def]
-    """Whether some DAG of the class has no forbidden edge, looking only at what changed."""
-    mark = np.zeros(len(G.degree), np.int64)
-    number = 0
-    for k in range(len(log_i)):
-        for a, b in ((log_i[k], log_j[k]), (log_j[k], log_i[k])):
-            if G.A[a, b] and not G.A[b, a] and forbidden[a, b]:
-                return False
-            if mark[a] == 0:
-                number += 1
-                nodes = _component(G, a, mark, number)
-                if len(nodes) > 1 and not _eliminate_sinks(G, nodes, mark, forbidden, True, False):
-                    return False
-    return True
-
-
-@njit(cache=True)
-def undo(G, change):  # type: ignore[no-untyped-def]
-    """Put back every edge of a change, the operator's own last."""
-    for k in range(len(change.i) - 1, -1, -1):
-        _set_edge(G, change.i[k], change.j[k], change.before[k])
-
-
-@njit(cache=True)
-def affected(G, change, wider):  # type: ignore[no-untyped-def]
-    """The nodes whose operators may have changed: other parents or neighbours, or a new adjacency beside them.
-
-    With `wider`, as turning needs it, also everything adjacent to those.
-    """
-    p = len(G.degree)
-    hit = np.zeros(p, np.bool_)
-    for k in range(len(change.i)):
-        i, j = change.i[k], change.j[k]
-        if change.before[k] != G.A[i, j] + 2 * G.A[j, i]:
-            hit[i] = hit[j] = True
-    x, y = change.i[0], change.j[0]
-    own = hit.copy()
-    for v in range(p):
-        if own[v] and (wider or v == x or v == y):
-            for k in range(G.degree[v]):
-                w = G.near[v, k]
-                if wider or (G.A[v, w] and G.A[w, v]):
-                    hit[w] = True
-    return np.flatnonzero(hit)

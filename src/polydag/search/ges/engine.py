@@ -4,17 +4,17 @@ Operators, by the set `S` of neighbours of `y` that become its parents (`NA` are
 
 - Insert(x, y): `S ⊇ NA` a clique, and no semi-directed path from y to x past S (Chickering 2002, theorem 15);
 - Delete(x, y): `S ⊆ NA` a clique (theorem 17);
-- Turn to x -> y of an undirected edge: `S` a clique not inside `NA`, for which the component can be oriented with
-  S, and no other neighbour, before y (Hauser and Bühlmann 2012, proposition 31);
+- Turn to x -> y of an undirected edge: `S` a clique not inside `NA`, for which the component can be oriented
+  with S, and no other neighbour, before y (Hauser and Bühlmann 2012, proposition 31);
 - Turn to x -> y of an arrow y -> x: `S ⊇ NA` a clique, and no semi-directed path from y to x past S and the
   neighbours of x other than that arrow (proposition 34).
 
-Rows of candidates are kept per y and rescored only where y's surroundings changed. Path conditions are tested when a
-candidate comes up, since distant changes touch them.
+Rows of candidates are kept per y and rescored only where y's surroundings changed. Path conditions are tested
+when a candidate comes up, since distant changes touch them.
 
-Background knowledge restricts the classes: an operator is taken only if some DAG of the resulting class has no
-forbidden and all required edges. The state stays an essential graph, so every theorem above still holds; the result
-is oriented by the knowledge in the end.
+Background knowledge restricts the classes: an operator is taken only if some DAG of the resulting class has
+no forbidden and all required edges. The state stays an essential graph, so every theorem above still holds;
+the result is oriented by the knowledge in the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from polydag.knowledge import Masks
 from polydag.progress import report
 from polydag.scores import ParentSets, Score, gains_by_callback, make_score, total_score
 from polydag.search import _kernels as queue
-from polydag.search.ges import _kernels as graph
+from polydag.search.essential import _kernels as graph
+from polydag.search.ges import _kernels as operators
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Index = NDArray[np.int64]
@@ -89,8 +90,8 @@ def ges(
     ----------
     source : GaussianStats, DiscreteCounts, Regimes of either, or a score
         Gaussian statistics are scored by BIC, counts by BDeu. A score is any object with `names` and
-        `local_score(node, parents)` (and `targets`, the sets of intervened nodes, if there are any); it should
-        give equivalent DAGs the same score.
+        `local_score(node, parents)` (and `targets`, the sets of intervened nodes, if there are any); it
+        should give equivalent DAGs the same score.
     penalty : float
         The penalty discount of BIC, where `source` is not a score.
     knowledge : Masks, optional
@@ -101,15 +102,13 @@ def ges(
         Repeated, in this order, until none of them improves the score; a single phase runs once.
 
     screen : bool, optional
-        Whether two variables may be joined only if one edge between them would gain in the empty graph ("faithfulness
-        assumed" in Tetrad). It halves the false edges where columns outnumber rows, which is when it is done by
-        default, and costs true edges where rows abound.
+        Whether two variables may be joined only if one edge between them would gain in the empty graph
+        ("faithfulness assumed" in Tetrad). It halves the false edges where columns outnumber rows, which is
+        when it is done by default, and costs true edges where rows abound.
 
-    References
-    ----------
-    Chickering, D. M. (2002). Optimal structure identification with greedy search.
-    Hauser, A. and Bühlmann, P. (2012). Characterization and greedy learning of interventional Markov equivalence
-    classes of directed acyclic graphs.
+    References ---------- Chickering, D. M. (2002). Optimal structure identification with greedy search.
+    Hauser, A. and Bühlmann, P. (2012). Characterization and greedy learning of interventional Markov
+    equivalence classes of directed acyclic graphs.
 
     Examples
     --------
@@ -160,6 +159,18 @@ def _target_groups(targets: Iterable[Iterable[int]], p: int) -> Index:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
+class _Row(NamedTuple):
+    """The operators at one target: sources and their kinds, a tree of sets, and the gains of those wanted."""
+
+    candidates: Index
+    kinds: Index
+    element: Index
+    depth: Index
+    skip: Index
+    wanted: Mask
+    gains: Array
+
+
 class _Search:
     """The state of one search: the graph, the queue of operators, the score so far."""
 
@@ -175,13 +186,15 @@ class _Search:
         self.tolerance = max(1e-9, 1e-12 * float(getattr(score, "n", 1.0)))
         known: dict[tuple[int, tuple[int, ...]], float] = {}
         own = getattr(score, "gains", None)
-        self._gains: Callable[..., Array] = own if own is not None else partial(gains_by_callback, score, known)
+        self._gains: Callable[..., Array] = (
+            own if own is not None else partial(gains_by_callback, score, known)
+        )
         self._skips = {"positive_only": True} if own is not None else {}
         self.G = self._start(_target_groups(getattr(score, "targets", ()), p))
         room = 64 * p + 1024
         self.Q = {phase: queue.new_queue(p, room, room, self._watch(phase)) for phase in PHASES}
         self._stale = {phase: set(range(p)) for phase in PHASES}
-        self._scratch = graph.new_scratch(p)
+        self._scratch = operators.new_scratch(p)
         self._zeros = np.zeros(p, dtype=np.int64)
         self._partners = self._possible_partners(screen)
         self.total = total_score(score, self.required)
@@ -265,43 +278,46 @@ class _Search:
         report("GES", len(self.trace), note=phase)
         return change
 
-    def _fill(self, phase: str, y: int, *row: Array | Index | Mask) -> None:
+    def _fill(self, phase: str, y: int, row: _Row) -> None:
         while not queue.fill(self.Q[phase], y, *row, self.tolerance):
             Q = self.Q[phase]
             Q.row_size[y] = Q.member_size[y] = Q.cursor[y] = 0
-            asked = row[-1].size
-            room, member_room = 2 * int(Q.row_size.sum()) + asked, 2 * int(Q.member_size.sum()) + asked * self.p
+            asked = row.gains.size
+            room, member_room = (
+                2 * int(Q.row_size.sum()) + asked,
+                2 * int(Q.member_size.sum()) + asked * self.p,
+            )
             larger = queue.new_queue(self.p, room, member_room, Q.watch)
             queue.compact(Q, larger)
             self.Q[phase] = larger
 
     def _inserts(self, y: int) -> None:
         """All Insert(x, y, S) that gain, for every x."""
-        candidates, parents, element, depth, wanted = graph.insert_frame(
+        candidates, parents, element, depth, wanted = operators.insert_frame(
             self.G, y, self._partners[y], self.forbidden, self.informed
         )
         gains = self._gains(y, candidates, ParentSets(parents, element, depth), wanted, **self._skips)
         kinds, skip = self._zeros[: len(candidates)], np.zeros(len(element), dtype=np.int64)
-        self._fill("forward", y, candidates, kinds, element, depth, skip, wanted, gains)
+        self._fill("forward", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))
 
     def _deletes(self, y: int) -> None:
         """All Delete(x, y, S) that gain, for every x with an edge to y that does not leave y."""
-        candidates, element, depth, skip, wanted = graph.delete_frame(self.G, y, self.required)
+        candidates, element, depth, skip, wanted = operators.delete_frame(self.G, y, self.required)
         gains = np.zeros(wanted.shape)
         if len(element):
             gains = -self._gains(y, candidates, ParentSets(candidates[:0], element, depth), wanted)
         kinds = np.full(len(candidates), graph.DELETE)
-        self._fill("backward", y, candidates, kinds, element, depth, skip, wanted, gains)
+        self._fill("backward", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))
 
     def _turns(self, y: int) -> None:
         """All Turn(x, y, S) to x -> y that gain, for every x with an edge to y that is not x -> y already."""
-        candidates, kinds, parents, element, depth, wanted = graph.turn_frame(self.G, y)
+        candidates, kinds, parents, element, depth, wanted = operators.turn_frame(self.G, y)
         gains = self._gains(y, candidates, ParentSets(parents, element, depth), wanted)
         for c in np.flatnonzero(wanted.any(axis=0)):
             x, own = int(candidates[c]), wanted[:, c]
-            root, chain, level, ends = graph.turn_loss_frame(self.G, y, x, kinds[c], element, depth, own)
+            root, chain, level, ends = operators.turn_loss_frame(self.G, y, x, kinds[c], element, depth, own)
             asked = np.zeros((len(chain), 1), dtype=bool)
             asked[ends[own]] = True
             gains[:, c] -= self._gains(x, np.array([y]), ParentSets(root, chain, level), asked)[ends, 0]
         skip = np.zeros(len(element), dtype=np.int64)
-        self._fill("turning", y, candidates, kinds, element, depth, skip, wanted, gains)
+        self._fill("turning", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polydag.studies.result import Result
 
 DEMOS = {
-    "pooled": "polydag.studies.demos.pooled",
+    "pooled": "polydag.cli.demos.pooled",
 }
 
 

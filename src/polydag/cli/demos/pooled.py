@@ -11,10 +11,10 @@ from statistics import NormalDist
 import numpy as np
 
 from polydag import formats, runs, simulate
+from polydag.cli.demos import Answer, Outcome
 from polydag.graph import Graph
 from polydag.stats import GaussianStats
 from polydag.studies.config import Config
-from polydag.studies.demos import Answer, Outcome
 
 ROWS = 800
 NOISE = (0.8, 1.2)

@@ -1,0 +1,1 @@
+"""Essential graphs under change: what searches over classes of equivalent DAGs stand on."""

@@ -1,0 +1,398 @@
+"""GES: the oracle, a brute-force search by definition, knowledge, interventions, discrete networks, bad input."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from oracles import all_dags, markov_key, union
+
+from polydag import orientation, simulate
+from polydag.errors import DataError, UsageError
+from polydag.formats import read_network
+from polydag.graph import Graph
+from polydag.knowledge import Knowledge, Masks
+from polydag.scores import Score, make_score, total_score
+from polydag.search.ges import GESResult, ges
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+Mask = NDArray[np.bool_]
+Array = NDArray[np.float64]
+LARGE = 1e12
+seeds = st.integers(0, 100_000)
+
+
+def population(dag: Graph, scales: Array, targets: frozenset[int] = frozenset()) -> Array:
+    """The covariance of a linear model whose targets were set to independent noise of another variance."""
+    W = dag.weights.copy()
+    variance = scales**2
+    for node in targets:
+        W[:, node] = 0.0
+        variance[node] *= 2.0
+    total = np.linalg.inv(np.eye(len(W)) - W)
+    return np.asarray(total.T @ np.diag(variance) @ total)
+
+
+def random_model(seed: int, largest: int = 12) -> tuple[Graph, Array]:
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, largest + 1))
+    edges = int(rng.integers(1, min(2 * d, d * (d - 1) // 2) + 1))
+    dag = simulate.dag(d, n_edges=edges, weight_range=(0.1, 1.0), random_state=rng)
+    return dag, rng.uniform(0.1, 1.0, d)
+
+
+def check_oracle(number: int) -> None:
+    for seed in range(number):
+        dag, scales = random_model(seed)
+        result = ges(GaussianStats.from_covariance(population(dag, scales), LARGE))
+        np.testing.assert_array_equal(
+            result.adjacency, orientation.cpdag(dag.adjacency), err_msg=f"seed {seed}"
+        )
+
+
+def test_the_population_gives_the_exact_cpdag() -> None:
+    check_oracle(100)
+
+
+@pytest.mark.slow
+def test_the_population_gives_the_exact_cpdag_500() -> None:
+    check_oracle(500)
+
+
+@given(seed=seeds)
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_columns_changes_nothing_on_the_population(seed: int) -> None:
+    dag, scales = random_model(seed)
+    covariance = population(dag, scales)
+    place = np.random.default_rng(seed).permutation(len(covariance))
+    here = ges(GaussianStats.from_covariance(covariance, LARGE)).adjacency
+    there = ges(GaussianStats.from_covariance(covariance[np.ix_(place, place)], LARGE)).adjacency
+    np.testing.assert_array_equal(here[np.ix_(place, place)], there)
+
+
+def sample(seed: int, d: int, n: int, edges: int, rows: int = 0) -> NDArray[np.float64]:
+    dag = simulate.dag(d, n_edges=edges, weight_range=(0.3, 1.0), random_state=seed)
+    return np.array(simulate.linear(dag, n=n, random_state=rows))
+
+
+def class_score(score: Score, adjacency: Mask) -> float:
+    extension = orientation.consistent_extension(adjacency)
+    assert extension is not None
+    return total_score(score, extension)
+
+
+def check_result(result: GESResult, score: Score) -> None:
+    """What must hold of every result: gains are positive, and the score is that of the graph."""
+    assert all(step.gain > 0 for step in result.trace)
+    assert result.score == pytest.approx(class_score(score, result.adjacency), rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bic", "bge"])
+@given(seed=seeds, d=st.integers(2, 25), n=st.integers(10, 200), screen=st.sampled_from([None, False, True]))
+@settings(max_examples=15, deadline=None)
+def test_the_score_is_that_of_the_graph(name: str, seed: int, d: int, n: int, screen: bool | None) -> None:
+    X = sample(seed, d, n, edges=min(2 * d, d * (d - 1) // 2))
+    score = make_score(name, GaussianStats.from_data(X).standardized())
+    result = ges(score, screen=screen)
+    check_result(result, score)
+    extension = orientation.consistent_extension(result.adjacency)
+    assert extension is not None
+    np.testing.assert_array_equal(orientation.cpdag(extension), result.adjacency)
+
+
+# --- a slow search by definition: classes are sets of DAGs, operators are single edges of any member ---
+
+Key = tuple[object, ...]
+
+
+@cache
+def classes(d: int, targets: tuple[frozenset[int], ...]) -> dict[Key, list[Mask]]:
+    """All DAGs by interventional equivalence: Markov equivalent, and alike where a target parts two nodes."""
+    found: dict[Key, list[Mask]] = defaultdict(list)
+    for dag in all_dags(d):
+        found[key_of(dag, targets)].append(dag)
+    return found
+
+
+def key_of(dag: Mask, targets: tuple[frozenset[int], ...]) -> Key:
+    d = len(dag)
+    parted = [(i, j) for i in range(d) for j in range(d) if any((i in t) != (j in t) for t in targets)]
+    return (*markov_key(dag), tuple(pair for pair in parted if dag[pair]))
+
+
+def single_edges(dag: Mask, phase: str) -> Iterator[Mask]:
+    """The DAGs that one added, removed or reversed edge makes of this one."""
+    d = len(dag)
+    for i, j in product(range(d), repeat=2):
+        changed = dag.copy()
+        if phase == "forward" and i != j and not dag[i, j] and not dag[j, i]:
+            changed[i, j] = True
+        elif phase == "backward" and dag[i, j]:
+            changed[i, j] = False
+        elif phase == "turning" and dag[i, j]:
+            changed[i, j], changed[j, i] = False, True
+        else:
+            continue
+        if orientation.topological_order(changed) is not None:
+            yield changed
+
+
+def brute_force(
+    score: Score, phases: Sequence[str], masks: Masks | None = None, max_degree: int | None = None
+) -> tuple[list[float], Mask]:
+    """The scores along a greedy search over classes, and the essential graph in the end."""
+    d = len(score.names)
+    targets: tuple[frozenset[int], ...] = getattr(score, "targets", ())
+    members = classes(d, targets)
+
+    def admitted(dag: Mask) -> bool:
+        return masks is None or not (dag & masks.forbidden).any() and bool((dag | ~masks.required).all())
+
+    start = np.zeros((d, d), dtype=bool) if masks is None else masks.required
+    here = key_of(start, targets)
+    scores = [total_score(score, members[here][0])]
+    improved = True
+    while improved:
+        improved = False
+        for phase in phases:
+            while True:
+                around = {}
+                for dag in members[here]:
+                    for changed in single_edges(dag, phase):
+                        key = key_of(changed, targets)
+                        degree = (changed | changed.T).sum(axis=0).max()
+                        if phase == "forward" and max_degree is not None and degree > max_degree:
+                            continue
+                        if key != here and key not in around and any(admitted(m) for m in members[key]):
+                            around[key] = total_score(score, changed)
+                best = max(around, key=lambda key: around[key], default=None)
+                if best is None or around[best] <= scores[-1] + 1e-9:
+                    break
+                here, improved = best, True
+                scores.append(around[best])
+        if len(phases) == 1:
+            break
+    return scores, union([dag for dag in members[here] if admitted(dag)])
+
+
+def compare(score: Score, masks: Masks | None = None, max_degree: int | None = None,
+            phases: Sequence[str] = ("forward", "backward", "turning")) -> GESResult:  # fmt: skip
+    scores, graph = brute_force(score, phases, masks, max_degree)
+    result = ges(score, knowledge=masks, max_degree=max_degree, phases=phases, screen=False)
+    np.testing.assert_allclose([step.score for step in result.trace], scores[1:], rtol=1e-9, atol=1e-7)
+    np.testing.assert_array_equal(result.adjacency, graph)
+    return result
+
+
+@given(seed=seeds, n=st.integers(8, 60))
+@settings(max_examples=30, deadline=None)
+def test_the_steps_are_those_of_a_search_by_definition(seed: int, n: int) -> None:
+    compare(make_score("bic", GaussianStats.from_data(sample(seed, 4, n, edges=5)), penalty=0.5))
+
+
+@given(seed=seeds)
+@settings(max_examples=10, deadline=None)
+def test_turning_alone_is_that_by_definition(seed: int) -> None:
+    X = sample(seed, 4, 30, edges=5)
+    dag = simulate.dag(4, n_edges=4, random_state=seed + 1)
+    masks = Knowledge(required=[(edge.source, edge.target) for edge in dag.edges()][:1]).masks(dag.names)
+    score = make_score("bic", GaussianStats.from_data(X), penalty=0.2)
+    compare(score, masks, phases=("turning",))
+    compare(score, phases=("forward", "turning"))
+
+
+@pytest.mark.slow
+def test_the_steps_are_those_of_a_search_by_definition_on_five_nodes() -> None:
+    turned = 0
+    for seed in range(60):
+        X = sample(seed, 5, 25, edges=8)
+        result = compare(make_score("bic", GaussianStats.from_data(X), penalty=0.3))
+        turned += sum(step.phase == "turning" for step in result.trace)
+    assert turned > 0
+
+
+@given(seed=seeds)
+@settings(max_examples=20, deadline=None)
+def test_interventions_as_by_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = {}
+    for rows, targets in enumerate((frozenset[str](), frozenset({"x0"}), frozenset({"x1", "x2"}))):
+        X = sample(seed, 4, 30, edges=5, rows=rows)
+        for name in targets:
+            X[:, int(name[1])] = rng.normal(size=30)
+        parts[targets] = GaussianStats.from_data(X)
+    compare(make_score("bic", Regimes(parts), penalty=0.4))
+
+
+@given(seed=seeds)
+@settings(max_examples=25, deadline=None)
+def test_knowledge_as_by_definition(seed: int) -> None:
+    masks = random_knowledge(seed, 4)
+    score = make_score("bic", GaussianStats.from_data(sample(seed, 4, 40, edges=5)), penalty=0.4)
+    compare(score, masks)
+
+
+@given(seed=seeds, max_degree=st.integers(0, 2))
+@settings(max_examples=10, deadline=None)
+def test_maximum_degree_as_by_definition(seed: int, max_degree: int) -> None:
+    score = make_score("bic", GaussianStats.from_data(sample(seed, 4, 40, edges=5)), penalty=0.4)
+    result = compare(score, max_degree=max_degree)
+    assert (result.adjacency | result.adjacency.T).sum(axis=0).max() <= max_degree
+
+
+def random_knowledge(seed: int, d: int) -> Masks:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(d)
+    names = [f"x{i}" for i in range(d)]
+    required, forbidden = [], []
+    for a in range(d):
+        for b in range(a + 1, d):
+            u, v = names[order[a]], names[order[b]]
+            draw = rng.random()
+            if draw < 0.15:
+                required.append((u, v))
+            elif draw < 0.3:
+                forbidden.append((u, v))
+            if 0.2 < draw < 0.6:
+                forbidden.append((v, u))
+    return Knowledge(required=required, forbidden=forbidden).masks(names)
+
+
+@given(seed=seeds, d=st.integers(3, 15), tiers=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_knowledge_is_honoured(seed: int, d: int, tiers: bool) -> None:
+    masks = random_knowledge(seed, d)
+    if tiers:
+        names = [f"x{i}" for i in range(d)]
+        masks = Knowledge(tiers=[names[: d // 3], names[d // 3 : d // 2], names[d // 2 :]]).masks(names)
+    score = make_score(
+        "bic", GaussianStats.from_data(sample(seed, d, 60, edges=min(2 * d, d * (d - 1) // 2)))
+    )
+    result = ges(score, knowledge=masks)
+    A = result.adjacency
+    directed = A & ~A.T
+    assert not (A & masks.forbidden).any()
+    assert (directed | ~masks.required).all()
+    np.testing.assert_array_equal(orientation.meek(A), A)
+    check_result(result, score)
+
+
+def test_knowledge_that_is_true_gives_the_truth_with_its_arrows() -> None:
+    for seed in range(25):
+        dag, scales = random_model(seed, largest=9)
+        order = dag.topological_order()
+        cut = len(order) // 2
+        masks = Knowledge(tiers=[order[:cut], order[cut:]]).masks(dag.names)
+        result = ges(GaussianStats.from_covariance(population(dag, scales), LARGE), knowledge=masks)
+        truth = orientation.cpdag(dag.adjacency)
+        np.testing.assert_array_equal(
+            result.adjacency, orientation.meek(truth & ~(masks.forbidden & truth.T))
+        )
+
+
+def test_interventions_orient_edges_on_the_population() -> None:
+    more = 0
+    for seed in range(25):
+        dag, scales = random_model(seed, largest=7)
+        rng = np.random.default_rng(seed)
+        sets = [frozenset[int](), frozenset({int(rng.integers(dag.n_nodes))})]
+        parts = {
+            frozenset(dag.names[i] for i in targets): GaussianStats.from_covariance(
+                population(dag, scales, targets), LARGE, names=dag.names
+            )
+            for targets in sets
+        }
+        truth = orientation.cpdag(dag.adjacency)
+        parted = np.zeros_like(truth)
+        for targets in sets:
+            inside = np.isin(np.arange(dag.n_nodes), list(targets))
+            parted |= inside[:, None] != inside[None, :]
+        essential = orientation.meek(truth & ~(parted & dag.adjacency).T)
+        more += int((essential != truth).any())
+        np.testing.assert_array_equal(ges(Regimes(parts)).adjacency, essential, err_msg=f"seed {seed}")
+    assert more > 5
+
+
+class Callback:
+    """A score that answers one family at a time."""
+
+    def __init__(self, score: Score) -> None:
+        self.score, self.names = score, score.names
+
+    def local_score(self, node: int, parents: Sequence[int]) -> float:
+        return self.score.local_score(node, parents)
+
+
+@pytest.mark.parametrize("name", ["bic", "bge", "bdeu", "bds", "k2"])
+def test_any_object_with_a_local_score_will_do(name: str) -> None:
+    X = sample(3, 8, 80, edges=12)
+    binned = (X > np.median(X, axis=0)).astype(int) + (X > X.mean(axis=0) + X.std(axis=0))
+    stats = GaussianStats.from_data(X) if name in ("bic", "bge") else DiscreteCounts.from_data(binned)
+    score = make_score(name, stats)
+    fast, slow = ges(score), ges(Callback(score))
+    assert len(fast.trace) > 3
+    np.testing.assert_array_equal(fast.adjacency, slow.adjacency)
+    assert fast.score == pytest.approx(slow.score)
+
+
+def test_the_result_repeats_itself() -> None:
+    stats = GaussianStats.from_data(sample(0, 40, 30, edges=80))
+    first, second = ges(stats), ges(stats)
+    assert first.trace == second.trace
+    np.testing.assert_array_equal(first.adjacency, second.adjacency)
+
+
+def test_the_queue_grows_with_a_dense_graph() -> None:
+    rng = np.random.default_rng(0)
+    stats = GaussianStats.from_data(
+        rng.normal(size=(60, 4)) @ rng.normal(size=(4, 30)) + rng.normal(size=(60, 30))
+    )
+    score = make_score("bic", stats, penalty=0.3)
+    check_result(ges(score, screen=False), score)
+
+
+def test_screening_joins_only_what_is_correlated() -> None:
+    stats = GaussianStats.from_data(sample(1, 60, 40, edges=120))
+    free = -0.5 * stats.n * np.log1p(-np.minimum(stats.correlation**2, 1 - 1e-12)) - np.log(stats.n) > 0
+    A = ges(stats, penalty=2.0).adjacency  # fewer rows than columns: screened
+    assert not (A & ~free).any()
+    assert (ges(stats, penalty=2.0, screen=False).adjacency & ~free).any()
+
+
+@pytest.mark.parametrize(("network", "most"), [("child", 2), ("insurance", 40), ("alarm", 20)])
+def test_discrete_networks(reference_data: Path, network: str, most: int) -> None:
+    truth = read_network(reference_data / "bn" / f"{network}.bif.gz")
+    counts = DiscreteCounts.from_data(simulate.discrete(truth, n=10_000, random_state=0))
+    score = make_score("bdeu", counts)
+    result = ges(score)
+    check_result(result, score)
+    true = truth.graph.to_cpdag().adjacency
+    unlike = (result.adjacency != true) | (result.adjacency != true).T
+    assert np.triu(unlike).sum() <= most
+
+
+def test_counts_are_scored_by_bdeu() -> None:
+    X = np.random.default_rng(0).integers(0, 3, size=(200, 3))
+    X[:, 2] = (X[:, 0] + X[:, 1]) % 3
+    counts = DiscreteCounts.from_data(X)
+    assert ges(counts).score == ges(make_score("bdeu", counts)).score
+
+
+def test_bad_input() -> None:
+    stats = GaussianStats.from_data(sample(0, 4, 20, edges=3))
+    with pytest.raises(UsageError, match="no phase 'sideways'"):
+        ges(stats, phases=("sideways",))
+    with pytest.raises(UsageError, match="cannot be negative"):
+        ges(stats, max_degree=-1)
+    with pytest.raises(UsageError, match="got ndarray"):
+        ges(np.eye(3))
+    with pytest.raises(DataError, match="at least 3"):
+        ges(GaussianStats.from_data(np.eye(2)))
