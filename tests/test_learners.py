@@ -26,7 +26,7 @@ def dag() -> Graph:
 
 @pytest.fixture(scope="module")
 def table(dag: Graph) -> pd.DataFrame:
-    return simulate.linear(dag, n=800, random_state=4)
+    return simulate.linear(dag, n=800, random_state=5)
 
 
 @LEARNER

@@ -104,7 +104,7 @@ def test_a_family_that_fits_anything_is_worth_nothing() -> None:
 
 
 def sequential_t(X: NDArray[np.float64], nu: NDArray[np.float64], mu: float, dof: float, t: float) -> float:
-    """The log marginal likelihood under a normal-Wishart prior, one multivariate t prediction after the other."""
+    """The log marginal likelihood under a normal-Wishart prior, one multivariate t after the other."""
     d = X.shape[1]
     T = t * np.eye(d)
     total = 0.0

@@ -223,3 +223,19 @@ def test_the_registry_of_shapes() -> None:
         assert issubclass(module.CONFIG, Config)
         assert callable(module.load)
         assert callable(module.run)
+
+
+def test_a_bootstrap_gives_every_edge_its_frequency(tmp_path: Path) -> None:
+    from polydag import runs, simulate
+    from polydag.studies.config import Config
+
+    dag = simulate.dag(4, n_edges=3, random_state=0)
+    simulate.linear(dag, n=200, random_state=0).to_csv(tmp_path / "d.csv", index=False)
+    for method in ("ges", "equal-variance"):
+        config = Config(data=(str(tmp_path / "d.csv"),), method=method, bootstrap=12, seed=1)
+        result = runs.perform(config, tmp_path / method)
+        assert all(edge.probability is not None and edge.probability > 0.3 for edge in result.edges)
+        table = (tmp_path / method / "bootstrap.csv").read_text().splitlines()
+        assert table[0] == "source,target,frequency,low,high,adjacent"
+        again = runs.read_config(tmp_path / method / "config.toml")
+        assert again.config.bootstrap == 12

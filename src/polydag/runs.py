@@ -27,13 +27,15 @@ from polydag.studies.config import Config, from_table, to_table
 from polydag.studies.inputs import file_mark, public, require_same
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from polydag.studies.result import Result
 
 GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
 PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
 # What --force may delete: a folder with anything else in it is somebody's own.
 OURS = {GRAPH, EDGES, HISTORY, CONFIG, LOG, PICTURE, SUMMARY, PRUNED}
-OURS |= {"data.csv", "truth.json", "lags.csv", "clusters.csv"}
+OURS |= {"bootstrap.csv", "data.csv", "truth.json", "lags.csv", "clusters.csv"}
 
 _log = logging.getLogger("polydag")
 
@@ -170,13 +172,19 @@ def _files(result: Result, log: str) -> dict[str, str]:
     return {
         GRAPH: graphjson.to_text(result.graph),
         EDGES: edges_text(result),
-        HISTORY: result.history.to_csv(index=False, lineterminator="\n"),
+        HISTORY: _frame(result.history),
         CONFIG: config_text(result),
         LOG: log,
         PRUNED: _csv(("source", "target", "weight", "reason"), result.pruned),
         PICTURE: plot.svg(result.graph, result.probabilities),
         SUMMARY: summary_text(result),
+        **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
     }
+
+
+def _frame(table: pd.DataFrame) -> str:
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    return text
 
 
 def edges_text(result: Result) -> str:

@@ -61,6 +61,10 @@ def command(
         list[str] | None,
         typer.Option("--set", help="A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable."),
     ] = None,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option("--bootstrap", min=0, help="Draw the rows again this often; edges get their frequency."),
+    ] = None,
     query: Query = None,
     columns: Columns = None,
     kind: Kinds = None,
@@ -108,6 +112,7 @@ def command(
         "method": method,
         "shape": shape,
         "settings": parse_settings(setting or ()) or None,
+        "bootstrap": bootstrap,
         "query": query,
         "columns": column_list(columns),
         "kinds": kind_map(kind) or None,

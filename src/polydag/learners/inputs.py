@@ -24,8 +24,10 @@ def is_discrete(X: Any) -> bool:
     if isinstance(X, (GaussianStats, DiscreteCounts)):
         return isinstance(X, DiscreteCounts)
     if isinstance(X, Table):
-        labelled = list(X.discrete)
         names = list(X.names)
+        labelled = list(X.discrete)
+        if X.continuous:  # few whole numbers among many others are numbers, too
+            labelled = [name for name in labelled if X.frame[name].dtype.kind not in "iufb"]
     elif hasattr(X, "dtypes"):
         names = [str(name) for name in X.columns]
         labelled = [

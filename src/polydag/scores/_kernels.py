@@ -149,7 +149,7 @@ def discrete_gains(
     kind: Int,
     strength: float,
 ) -> Array:
-    """Gains from distinct rows (`columns[variable, row]`) and their weights; only those wanted are computed."""
+    """Gains from distinct rows (`columns[variable, row]`) and their weights, where wanted."""
     rows = columns.shape[1]
     fixed = len(root)
     deepest = fixed + depth.max()

@@ -1,12 +1,10 @@
 """The Bayesian Gaussian equivalent score (Geiger and Heckerman 2002), as corrected by Kuipers et al. (2014).
 
-Prior: mean `ν`, precision Wishart with `alpha_w` degrees of freedom and `T = t·I`, `t =
-α_μ(α_w-d-1)/(α_μ+1)`. With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a
-column changes nothing), a set `Y` of `l` out of `d` variables has the marginal likelihood (Kuipers et al.,
-eq. A.18)
+Prior: mean `ν`, precision Wishart with `α_w` degrees of freedom and `T = t·I`, `t = α_μ(α_w-d-1)/(α_μ+1)`.
+With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a column changes nothing), a
+set `Y` of `l` out of `d` variables has the marginal likelihood
 
-    (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+α_w-d+l)/2) / Γ_l((α_w-d+l)/2) |T_Y|^{(α_w-d+l)/2}
-    |R_Y|^{-(N+α_w-d+l)/2}
+    (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+a)/2) / Γ_l(a/2) |T_Y|^{a/2} |R_Y|^{-(N+a)/2},  a = α_w - d + l,
 
 and a family scores `log p(parents and node) - log p(parents)`. The prior is on the data's own scale:
 standardise the columns first (`stats.standardized()`) unless their units are meant.

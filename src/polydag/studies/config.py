@@ -37,6 +37,8 @@ class Config:
         The learner's own settings; its defaults where nothing is said.
     knowledge : str, optional
         A file with background knowledge.
+    bootstrap : int
+        How many times the rows are drawn again to see how often each edge comes back; 0 for not at all.
     seed : int, optional
         Drawn, and recorded, where it is not given.
     jobs : int
@@ -52,6 +54,7 @@ class Config:
     missing: str = "error"
     settings: Mapping[str, Any] = field(default_factory=dict)
     knowledge: str | None = None
+    bootstrap: int = 0
     seed: int | None = None
     jobs: int = 1
 
@@ -60,6 +63,8 @@ class Config:
             raise UsageError("A study needs data: name at least one file or database address.")
         if self.missing not in ("error", "drop", "impute"):
             raise UsageError(f"missing is error, drop or impute; got {self.missing!r}.")
+        if self.bootstrap < 0:
+            raise UsageError(f"bootstrap is a number of resamples, 0 for none; got {self.bootstrap}.")
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"A seed is a whole number from 0; got {self.seed}.")
         if self.jobs < 1:

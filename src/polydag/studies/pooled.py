@@ -19,7 +19,9 @@ from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, p
 from polydag.studies.result import Removed, Result, versions
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from polydag.knowledge import Knowledge
 
@@ -126,6 +128,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
     learner, settings, notes = methods.make(config, inputs.knowledge)
     model, warned = _fitted(learner, inputs)
     measures = _measures(model)
+    probabilities, tables = _bootstrapped(config, learner, inputs)
     used = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=settings)
     return Result(
         config=used,
@@ -139,7 +142,22 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         notes=(*inputs.notes, *notes, *warned, *_cautions(measures)),
         sha256=dict(inputs.sha256),
         versions=versions(),
+        probabilities=probabilities,
+        tables=tables,
     )
+
+
+def _bootstrapped(
+    config: Config, learner: Any, inputs: Inputs
+) -> tuple[NDArray[np.float64] | None, dict[str, pd.DataFrame]]:
+    """How often each edge comes back when rows are drawn again, if that is asked for."""
+    if not config.bootstrap:
+        return None, {}
+    from polydag.learners import Bootstrap
+
+    again = Bootstrap(learner, n_resamples=config.bootstrap, n_jobs=config.jobs, random_state=config.seed)
+    again.fit(inputs.rows)
+    return again.frequencies_.to_numpy(), {"bootstrap": again.edges_}
 
 
 def _fitted(learner: Any, inputs: Inputs) -> tuple[Any, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -51,7 +51,9 @@ class Result:
     n : float
         The number of rows, or their weight.
     probabilities : array of shape (d, d), optional
-        The probability of each edge, where the method gives one.
+        The probability of each edge, where the method gives one, or its share of bootstrap resamples.
+    tables : mapping of name to DataFrame
+        What else a study found; each goes to a CSV file of its name.
     measures : mapping
         Numbers that the method tells about its result, such as the penalty that it chose.
     sha256 : mapping of source to digest
@@ -70,6 +72,7 @@ class Result:
     sha256: Mapping[str, str]
     versions: Mapping[str, str]
     probabilities: NDArray[np.float64] | None = None
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def edges(self) -> list[EdgeRow]:

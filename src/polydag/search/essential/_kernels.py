@@ -2,8 +2,7 @@
 
 A `Pdag` is an essential graph: `A[i, j]` is `i -> j`, both entries true is undirected; `near[i, :degree[i]]`
 are the nodes adjacent to i in increasing order. After an operator, directed edges turn into undirected ones
-until all are strongly protected (Andersson, Madigan and Perlman 1997; Hauser and Bühlmann 2012, definition 14
-and algorithm 1), which touches only what surrounds the changed edge.
+until all are strongly protected (Andersson, Madigan and Perlman 1997; Hauser and Bühlmann 2012), which touches only what surrounds the changed edge.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Pdag(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an operator did: the edges it touched, with their former state (0 none, 1 ->, 2 <-, 3 undirected)."""
+    """What an operator did: the edges it touched and their state before (0 none, 1 ->, 2 <-, 3 undirected)."""
 
     i: NDArray[np.int64]
     j: NDArray[np.int64]
@@ -178,7 +177,7 @@ def _unlink(head: Index, after: Index, prior: Index, weight: Int, v: Int) -> Non
 def _eliminate_sinks(
     G: Pdag, nodes: Index, mark: Index, forbidden: Mask, informed: bool, orient: bool
 ) -> bool:
-    """Whether a partly oriented chain component can be oriented without v-structure or cycle (Dor and Tarsi 1992).
+    """Whether a partly oriented chain component can be oriented without v-structure or cycle.
 
     A node is taken out when nothing points away from it, by an arrow or by knowledge, and its remaining
     neighbours form a clique; with `orient` their edges are turned towards it.
@@ -275,7 +274,7 @@ def _push_around(G: Pdag, stack: Index, size: int, v: Int) -> tuple[Index, int]:
 def _release(
     G: Pdag, stack: Index, size: int, mark: Index, log_i: Index, log_j: Index, log_before: Index, count: int
 ) -> int:
-    """Make arrows undirected until all are strongly protected; arrows inside marked components are logged already."""
+    """Make arrows undirected until all are strongly protected; marked components are logged already."""
     while size:
         size -= 1
         a, b = stack[size, 0], stack[size, 1]
@@ -401,7 +400,7 @@ def _push_oriented(G: Pdag, stack: Index, size: int, nodes: Index, mark: Index) 
 def _orient_around(
     G: Pdag, nodes: Index, mark: Index, x: Int, y: Int, members: Index, forbidden: Mask
 ) -> bool:
-    """Orient a component so that y's parents in it are the members and x's are y and the members next to x."""
+    """Orient a component: y's parents in it become the members, x's become y and the members next to x."""
     A = G.A
     inside = np.zeros(len(G.degree), np.bool_)
     for s in members:
@@ -449,7 +448,7 @@ def undo(G: Pdag, change: Change) -> None:
 
 @njit(cache=True)
 def affected(G: Pdag, change: Change, wider: bool) -> Index:
-    """The nodes whose operators may have changed: other parents or neighbours, or a new adjacency beside them.
+    """The nodes whose operators may have changed: other parents or neighbours, or a new edge beside them.
 
     With `wider`, as turning needs it, also everything adjacent to those.
     """
@@ -462,7 +461,7 @@ def affected(G: Pdag, change: Change, wider: bool) -> Index:
     x, y = change.i[0], change.j[0]
     own = hit.copy()
     for v in range(p):
-        if own[v] and (wider or v == x or v == y):
+        if own[v] and (wider or v in (x, y)):
             for k in range(G.degree[v]):
                 w = G.near[v, k]
                 if wider or (G.A[v, w] and G.A[w, v]):

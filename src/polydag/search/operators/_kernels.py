@@ -112,10 +112,7 @@ def _allowed(
         compelled |= not adjacent(G.A, z, x)
     if compelled and forbidden[x, y]:
         return False
-    for k in range(size):
-        if not adjacent(G.A, members[k], x) and forbidden[members[k], y]:
-            return False
-    return True
+    return all(not (not adjacent(G.A, members[k], x) and forbidden[members[k], y]) for k in range(size))
 
 
 @njit(cache=True)
@@ -165,7 +162,7 @@ def delete_frame(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, 
 
 @njit(cache=True)
 def turn_frame(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask]:
-    """All Turn(x, y, S) to x -> y up to what is tested later: candidates, their kinds, root, sets, which pairs fit.
+    """All Turn(x, y, S) to x -> y up to later tests: candidates, their kinds, root, sets, which pairs fit.
 
     S is a clique of neighbours of y without x; for an undirected edge it reaches beyond NA, the neighbours
     adjacent to x, and for an arrow y -> x it contains them.

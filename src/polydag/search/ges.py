@@ -1,13 +1,15 @@
-"""The search itself: three phases over essential graphs, each taking the best valid operator until none gains.
+"""Greedy equivalence search (Chickering 2002), with turning and interventions (Hauser and Bühlmann 2012).
+
+Three phases over essential graphs, each taking the best valid operator until none gains.
 
 Operators, by the set `S` of neighbours of `y` that become its parents (`NA` are those adjacent to `x`):
 
-- Insert(x, y): `S ⊇ NA` a clique, and no semi-directed path from y to x past S (Chickering 2002, theorem 15);
+- Insert(x, y): `S ⊇ NA` a clique, and no semi-directed path from y to x past S (Chickering, theorem 15);
 - Delete(x, y): `S ⊆ NA` a clique (theorem 17);
 - Turn to x -> y of an undirected edge: `S` a clique not inside `NA`, for which the component can be oriented
-  with S, and no other neighbour, before y (Hauser and Bühlmann 2012, proposition 31);
+  with S, and no other neighbour, before y (Hauser and Bühlmann);
 - Turn to x -> y of an arrow y -> x: `S ⊇ NA` a clique, and no semi-directed path from y to x past S and the
-  neighbours of x other than that arrow (proposition 34).
+  neighbours of x other than that arrow (the same).
 
 Rows of candidates are kept per y and rescored only where y's surroundings changed. Path conditions are tested
 when a candidate comes up, since distant changes touch them.
@@ -32,9 +34,9 @@ from polydag.errors import UsageError
 from polydag.knowledge import Masks
 from polydag.progress import report
 from polydag.scores import ParentSets, Score, gains_by_callback, make_score, total_score
-from polydag.search import _kernels as queue
 from polydag.search.essential import _kernels as graph
-from polydag.search.ges import _kernels as operators
+from polydag.search.operators import _kernels as operators
+from polydag.search.queue import _kernels as queue
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Index = NDArray[np.int64]
@@ -144,15 +146,15 @@ def _as_score(source: Any, penalty: float) -> Score:
         return make_score("bdeu", source)
     if not hasattr(source, "local_score") or not hasattr(source, "names"):
         raise UsageError(
-            "GES needs GaussianStats, DiscreteCounts, Regimes of these, or a score with names and local_score; "
-            f"got {type(source).__name__}."
+            "GES needs GaussianStats, DiscreteCounts, Regimes of these, or a score with names and "
+            f"local_score; got {type(source).__name__}."
         )
     score: Score = source
     return score
 
 
 def _target_groups(targets: Iterable[Iterable[int]], p: int) -> Index:
-    """Nodes of one number are in the same targets; an edge between two numbers is directed by an intervention."""
+    """Nodes in the same targets share a number; interventions direct edges between numbers."""
     sets = [frozenset(target) for target in targets]
     numbers: dict[tuple[bool, ...], int] = {}
     keys = (tuple(node in target for target in sets) for node in range(p))

@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from polydag.search.essential._kernels import INSERT, TURN_ARROW, Change, Pdag
-from polydag.search.ges._kernels import Scratch, path_exists
+from polydag.search.operators._kernels import Scratch, path_exists
 
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -25,7 +25,7 @@ _NONE, _END = -2, -1
 
 
 class Queue(NamedTuple):
-    """Candidates: gain, source, kind and the place of their set in `member`; rows by target; the tournament."""
+    """Candidates: gain, source, kind, place of their set in `member`; rows by target; the tournament."""
 
     gain: NDArray[np.float64]
     source: NDArray[np.int64]
@@ -61,8 +61,9 @@ def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> 
 
     return Queue(
         gain=np.empty(room), source=empty(room), kind=empty(room), first=empty(room), size=empty(room),
-        member=empty(member_room), row_start=zeros(), row_size=zeros(), member_start=zeros(), member_size=zeros(),
-        cursor=zeros(), tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), passed=empty(p),
+        member=empty(member_room), row_start=zeros(), row_size=zeros(), member_start=zeros(),
+        member_size=zeros(), cursor=zeros(),
+        tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), passed=empty(p),
         witness=np.empty((room, _WITNESS), dtype=np.int32), watch=watch,
     )  # fmt: skip
 
@@ -79,7 +80,7 @@ def _set_top(Q: Queue, y: Int) -> None:
 
 @njit(cache=True)
 def _descending(gain: Array) -> Index:
-    """The order from the largest to the smallest, ties by place; a heap sort, quicker to compile than NumPy's."""
+    """The order from the largest to the smallest, ties by place; a heap sort, quick to compile."""
     n = len(gain)
     heap = np.arange(n)
     for start in range(n // 2 - 1, -1, -1):
@@ -284,7 +285,7 @@ def _remember(Q: Queue, scratch: Scratch, c: Int, x: Int, y: Int) -> None:
 
 @njit(cache=True)
 def best(Q: Queue, G: Pdag, scratch: Scratch, max_degree: Int) -> tuple[Int, Int]:
-    """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by target's index.
+    """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by index.
 
     An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full
     node until the phase begins again; other invalid candidates are tried again at the next step.

@@ -1,0 +1,1 @@
+"""Posterior of every edge."""

@@ -1,0 +1,1 @@
+"""A queue of scored operators, best first."""
