@@ -27,7 +27,7 @@ from polydag import EqualVariance, Graph, Notears, metrics, simulate
 def dagma(X: Any) -> Graph:
     from dagma.linear import DagmaLinear
 
-    weights = DagmaLinear(loss_type="l2").fit(X.to_numpy(), lambda1=0.03)
+    weights = DagmaLinear(loss_type="l2").fit(X.to_numpy().copy(), lambda1=0.03)  # it centres in place
     return Graph.from_weights(weights, X.columns)
 
 

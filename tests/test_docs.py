@@ -1,8 +1,8 @@
 """Every example in the README, the documentation and the folder of examples runs, with the output it shows.
 
-A page is one story: its blocks run in order, in one namespace and one empty folder. `python` blocks are executed,
-doctest sessions in them are checked; in `console` blocks the commands below are run and what they print is
-compared; a block with a file's name as its title is that file.
+A page is one story: its blocks run in order, in one namespace and one empty folder. `python` blocks are
+executed, doctest sessions in them are checked; in `console` blocks the commands below are run and what they
+print is compared; a block with a file's name as its title is that file.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class Story:
         parser = doctest.DocTestParser()
         session = parser.get_doctest(block.text, self.names, self.page.name, str(self.page), block.line - 1)
         report: list[str] = []
-        failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(session, out=report.append, clear_globs=False)
+        failed, _ = doctest.DocTestRunner(optionflags=FLAGS).run(
+            session, out=report.append, clear_globs=False
+        )
         assert not failed, "".join(report)
         self.names.update(session.globs)
 
@@ -115,10 +117,6 @@ class Story:
         assert self.code == 0
 
 
-def needs_data(block: Block) -> bool:
-    return block.kind == "python" and "POLYDAG_DATA" in block.text
-
-
 def name_of(path: Path) -> str:
     return path.name
 
@@ -133,16 +131,7 @@ def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_page(page: Path) -> None:
     story = Story(page)
     for block in blocks(page):
-        if not needs_data(block):
-            story.tell(block)
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if any(map(needs_data, blocks(page)))], ids=name_of)
-def test_page_on_reference_data(page: Path, reference_data: Path) -> None:
-    story = Story(page)
-    for block in blocks(page):
-        if block.kind == "python":
-            story.tell(block)
+        story.tell(block)
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=name_of)

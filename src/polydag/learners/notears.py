@@ -31,7 +31,7 @@ class Notears(StructureLearner):
     ----------
     lambda_ : float or {"bic", "stability"}
         The ℓ1 penalty. "bic" takes the one of a path whose graph has the lowest extended BIC, "stability"
-        the smallest whose graph hardly changes over random halves of the rows (StARS; needs rows).
+        the one whose graph changes least over random halves of the rows (after StARS; needs rows).
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"

@@ -1,8 +1,9 @@
-"""A penalty chosen by stability (StARS, Liu, Roeder and Wasserman 2010).
+"""A penalty chosen by stability, after StARS (Liu, Roeder and Wasserman 2010).
 
 The graph is learned from random halves of the rows. An edge found in a share θ of them is unstable by
-2θ(1 − θ); the smallest penalty is taken at which the average over edges that were ever found, made
-monotone along the path, stays below a limit.
+2θ(1 − θ); the penalty is taken at which the average over the edges that were ever found is least. (StARS takes
+the first below a limit coming from the empty graph; here the graph is pruned by a criterion at every penalty,
+so that large penalties give biased graphs rather than empty ones, and are often the less stable.)
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 
 _HALVES = 20
-_LIMIT = 0.1
 
 
 def stable_lambda(
@@ -35,7 +35,7 @@ def stable_lambda(
     threshold: float | Literal["ebic"],
     random_state: int | None,
 ) -> float:
-    """The smallest penalty of a path that is still stable; the largest where none is."""
+    """The penalty of a path whose graph changes least; the largest of several."""
     values, _ = numeric_rows(rows)
     rng = np.random.default_rng(random_state)
     found = np.zeros((len(lambdas), *masks.required.shape))
@@ -55,6 +55,5 @@ def stable_lambda(
         report("stability", draw + 1, _HALVES)
     share = found / _HALVES
     ever = np.maximum((found > 0).sum(axis=(1, 2)), 1)
-    unstable = np.maximum.accumulate((2 * share * (1 - share)).sum(axis=(1, 2)) / ever)
-    stable = [lambda_ for lambda_, level in zip(lambdas, unstable, strict=True) if level <= _LIMIT]
-    return stable[-1] if stable else lambdas[0]
+    unstable = (2 * share * (1 - share)).sum(axis=(1, 2)) / ever
+    return lambdas[int(np.argmin(unstable))]
