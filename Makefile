@@ -53,6 +53,7 @@ format: $(VENV)/.test
 	@$(BIN)/ruff check --fix --quiet src tests benchmarks examples
 	@$(BIN)/ruff format --quiet src tests benchmarks examples
 
+export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 

@@ -123,10 +123,10 @@ def test_coordinate_descent_meets_the_optimality_conditions(seed: int, rate: flo
 @given(seeds)
 def test_one_pass_kernels_equal_their_numpy_twins(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    W, R, T, ridge, cost = rng.normal(size=(5, 6, 6))
+    W, R, C, T, ridge, cost = rng.normal(size=(6, 6, 6))
     cost = np.abs(cost)
-    expected = 0.5 * (np.trace(R) - (W * R).sum()) + (cost * np.abs(W)).sum()
-    assert quadratic_and_lasso(W, R, cost) == pytest.approx(expected)
+    expected = 0.5 * ((C - W) * R).sum() + (cost * np.abs(W)).sum()
+    assert quadratic_and_lasso(W, R, C, cost) == pytest.approx(expected)
     slope = ((ridge * W - R) * (T - W)).sum() + (cost * (np.abs(T) - np.abs(W))).sum()
     assert promised_change(W, R, T, ridge, cost) == pytest.approx(slope)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from polydag import data, formats, metrics, simulate
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
-    from polydag.learners import GES, Bootstrap, EqualVariance, Notears
+    from polydag.learners import GES, PC, Bootstrap, EqualVariance, LinkedRowsDAG, Notears, RowDecorrelator
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -27,12 +27,16 @@ _HOMES = {
     "Bootstrap": "polydag.learners",
     "EqualVariance": "polydag.learners",
     "GES": "polydag.learners",
+    "LinkedRowsDAG": "polydag.learners",
+    "RowDecorrelator": "polydag.learners",
     "Notears": "polydag.learners",
+    "PC": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")
 
 __all__ = [
     "GES",
+    "PC",
     "Bootstrap",
     "DiscreteCounts",
     "Edge",
@@ -40,8 +44,10 @@ __all__ = [
     "GaussianStats",
     "Graph",
     "Knowledge",
+    "LinkedRowsDAG",
     "Notears",
     "Regimes",
+    "RowDecorrelator",
     "data",
     "formats",
     "metrics",

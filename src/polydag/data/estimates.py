@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
     note: str
 
 
-# Fitted to `make bench-pooled` (d = 50, 100, 200 on one core); the time hardly depends on the rows.
+# Fitted to `make bench-pooled` (d = 50, 100, 200) and `make bench-search` (d = 50 to 5000) on one core.
 COSTS: tuple[Cost, ...] = (
     Cost(
         "equal-variance",
@@ -43,6 +43,18 @@ COSTS: tuple[Cost, ...] = (
         lambda d, n: 20 * _DOUBLE * d * d,
         lambda d, n: 4.4e-5 * d**2.5,
         "linear, the default path of penalties; stability selection takes about five times as long",
+    ),
+    Cost(
+        "ges",
+        lambda d, n: 6 * _DOUBLE * d * d,
+        lambda d, n: 4e-4 * d + 2e-7 * d**2,
+        "numbers, a sparse result (about 2 edges a column); dense results and labels take longer",
+    ),
+    Cost(
+        "pc",
+        lambda d, n: 6 * _DOUBLE * d * d,
+        lambda d, n: 7e-7 * d**2,
+        "numbers, a sparse result; grows exponentially with the number of neighbours",
     ),
 )
 

@@ -9,12 +9,25 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.ges import GES
+from polydag.learners.linked import LinkedRowsDAG, RowDecorrelator
 from polydag.learners.notears import Notears
+from polydag.learners.pc import PC
 
 LEARNERS: dict[str, type[StructureLearner]] = {
     "equal-variance": EqualVariance,
     "ges": GES,
     "notears": Notears,
+    "pc": PC,
 }
 
-__all__ = ["GES", "LEARNERS", "Bootstrap", "EqualVariance", "Notears", "StructureLearner"]
+__all__ = [
+    "GES",
+    "LEARNERS",
+    "PC",
+    "Bootstrap",
+    "EqualVariance",
+    "LinkedRowsDAG",
+    "Notears",
+    "RowDecorrelator",
+    "StructureLearner",
+]

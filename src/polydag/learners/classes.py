@@ -1,32 +1,28 @@
-"""Graphs of equivalence classes, with weights from the data where it is numeric."""
+"""Weights for graphs that stand for a class of equivalent DAGs."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag import orientation
 from polydag.graph import Graph
 from polydag.learners.inputs import Discrete, Gaussian
 from polydag.losses import LeastSquares
 from polydag.regression import fit_graph
-from polydag.stats import DiscreteCounts, GaussianStats
+from polydag.stats import GaussianStats, Regimes
+
+Mask = NDArray[np.bool_]
 
 
-def class_graph(adjacency: NDArray[np.bool_], stats: Gaussian | Discrete) -> Graph:
-    """A CPDAG whose weights are least-squares coefficients in one of its DAGs; 1 where there are none.
+def class_and_member(adjacency: Mask, dag: Mask, stats: Gaussian | Discrete) -> tuple[Graph, Graph]:
+    """A CPDAG and one of its DAGs, with least-squares coefficients in that DAG as weights; 1 for labels.
 
-    An undirected edge has the coefficient that it gets in that DAG, whichever way it points there.
+    An undirected edge of the class has the coefficient that it gets in the DAG, whichever way it points.
     """
-    dag = orientation.consistent_extension(adjacency)
-    discrete = isinstance(stats.for_node(stats.names[0]), DiscreteCounts)
-    if dag is None or discrete:
-        return Graph(adjacency, stats.names)
-    weights, _ = fit_graph(LeastSquares.from_stats(_numbers(stats)), dag, dag, None)
-    both = weights + weights.T
-    return Graph(adjacency, stats.names, np.where(adjacency, both, 0.0))
-
-
-def _numbers(stats: Gaussian | Discrete) -> Gaussian:
-    assert isinstance(stats.for_node(stats.names[0]), GaussianStats)
-    return stats  # type: ignore[return-value]
+    weights = dag.astype(float)
+    if isinstance(stats, GaussianStats):
+        weights, _ = fit_graph(LeastSquares.from_stats(stats), dag, dag, None)
+    elif isinstance(stats, Regimes) and isinstance(stats.for_node(stats.names[0]), GaussianStats):
+        weights, _ = fit_graph(LeastSquares.from_stats(stats), dag, dag, None)  # type: ignore[arg-type]
+    whole = np.where(adjacency, weights + weights.T, 0.0)
+    return Graph(adjacency, stats.names, whole), Graph(dag, stats.names, weights)

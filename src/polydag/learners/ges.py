@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from polydag import orientation
 from polydag.errors import UsageError
+from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
-from polydag.learners.classes import class_graph
+from polydag.learners.classes import class_and_member
 from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
 from polydag.scores import SCORES, make_score
 from polydag.search.ges import ges
@@ -61,6 +63,7 @@ class GES(StructureLearner):
     """
 
     score_: float
+    dag_: Graph
 
     def __init__(
         self,
@@ -90,9 +93,10 @@ class GES(StructureLearner):
             knowledge=knowledge_masks(self.knowledge, stats.names),
             max_degree=self.max_degree,
         )
-        graph = class_graph(result.adjacency, stats)
+        member = orientation.consistent_extension(result.adjacency)
+        assert member is not None  # the search stays within classes of DAGs
+        graph, self.dag_ = class_and_member(result.adjacency, member, stats)
         self.score_ = result.score
-        self.dag_ = graph.to_dag()
         self._keep(
             graph,
             raw_weights=graph.weights,

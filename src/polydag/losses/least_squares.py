@@ -63,6 +63,11 @@ class LeastSquares:
         """The number of variables."""
         return len(self.names)
 
+    @property
+    def centre(self) -> Array:
+        """Where the loss would be zero: every variable its own copy."""
+        return np.eye(self.d)
+
     def gram(self, j: int) -> Array:
         """The covariance that scores variable j."""
         result: Array = self.grams[self.group[j]]

@@ -1,8 +1,8 @@
 """The Bayesian Gaussian equivalent score (Geiger and Heckerman 2002), as corrected by Kuipers et al. (2014).
 
 Prior: mean `ν`, precision Wishart with `α_w` degrees of freedom and `T = t·I`, `t = α_μ(α_w-d-1)/(α_μ+1)`.
-With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a column changes nothing), a
-set `Y` of `l` out of `d` variables has the marginal likelihood
+With `R = T + scatter` (the prior mean is put at the sample mean, so that shifting a column changes nothing),
+a set `Y` of `l` out of `d` variables has the marginal likelihood
 
     (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+a)/2) / Γ_l(a/2) |T_Y|^{a/2} |R_Y|^{-(N+a)/2},  a = α_w - d + l,
 

@@ -53,8 +53,8 @@ def _tables(stats: Source) -> Tables:
         if key not in found:
             found[key] = len(columns)
             counts = aligned.for_node(name)
-            columns.append(np.ascontiguousarray(counts.rows.T))
-            weights.append(counts.counts)
+            columns.append(np.array(counts.rows.T, dtype=np.int32, order="C"))
+            weights.append(np.array(counts.counts, dtype=float))
         group.append(found[key])
     return Tables(columns, weights, whole.arities, np.array(group, dtype=np.int64))
 

@@ -97,7 +97,8 @@ class GaussianGains:
     def __init__(
         self, matrices: list[Array], group: Index, constant: list[Array], slope: list[Array], half: float
     ) -> None:
-        self.matrices, self.group = matrices, group
+        # One layout only, since the kernel is compiled for each anew.
+        self.matrices, self.group = [np.ascontiguousarray(matrix) for matrix in matrices], group
         self.constant, self.slope, self.half = constant, slope, half
 
     def __call__(self, node: int, candidates: Index, sets: ParentSets, positive_only: bool) -> Array:

@@ -102,21 +102,22 @@ def ges(
         No edge is added at a node that has this many.
     phases : sequence of {"forward", "backward", "turning"}
         Repeated, in this order, until none of them improves the score; a single phase runs once.
-
     screen : bool, optional
         Whether two variables may be joined only if one edge between them would gain in the empty graph
         ("faithfulness assumed" in Tetrad). It halves the false edges where columns outnumber rows, which is
         when it is done by default, and costs true edges where rows abound.
 
-    References ---------- Chickering, D. M. (2002). Optimal structure identification with greedy search.
+    References
+    ----------
+    Chickering, D. M. (2002). Optimal structure identification with greedy search.
     Hauser, A. and Bühlmann, P. (2012). Characterization and greedy learning of interventional Markov
     equivalence classes of directed acyclic graphs.
 
     Examples
     --------
     >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(500, 2))
-    >>> stats = GaussianStats.from_data(np.c_[x, x.sum(axis=1) + 0.1 * x[:, ::-1] ** 2])
+    >>> causes, noise = np.split(np.random.default_rng(0).normal(size=(500, 3)), [2], axis=1)
+    >>> stats = GaussianStats.from_data(np.c_[causes, causes.sum(axis=1, keepdims=True) + noise])
     >>> ges(stats).adjacency.astype(int).tolist()
     [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
     """
@@ -183,7 +184,7 @@ class _Search:
         self.informed = knowledge is not None
         if knowledge is None:
             knowledge = Masks(np.zeros((p, p), dtype=bool), np.zeros((1, 1), dtype=bool))
-        self.required, self.forbidden = knowledge
+        self.required, self.forbidden = (np.array(mask, dtype=bool, order="C") for mask in knowledge)
         # At n = 10¹² rounding alone moves a Gaussian score by about one.
         self.tolerance = max(1e-9, 1e-12 * float(getattr(score, "n", 1.0)))
         known: dict[tuple[int, tuple[int, ...]], float] = {}
@@ -316,7 +317,7 @@ class _Search:
         candidates, kinds, parents, element, depth, wanted = operators.turn_frame(self.G, y)
         gains = self._gains(y, candidates, ParentSets(parents, element, depth), wanted)
         for c in np.flatnonzero(wanted.any(axis=0)):
-            x, own = int(candidates[c]), wanted[:, c]
+            x, own = int(candidates[c]), wanted[:, c].copy()
             root, chain, level, ends = operators.turn_loss_frame(self.G, y, x, kinds[c], element, depth, own)
             asked = np.zeros((len(chain), 1), dtype=bool)
             asked[ends[own]] = True

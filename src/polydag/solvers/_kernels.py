@@ -60,15 +60,18 @@ def elastic_net_columns(
 
 @njit(cache=True)
 def quadratic_and_lasso(
-    weights: NDArray[np.float64], residual: NDArray[np.float64], cost: NDArray[np.float64]
+    weights: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    cost: NDArray[np.float64],
 ) -> float:
-    """`½(tr R − ⟨W, R⟩) + ⟨cost, |W|⟩`, the loss and its ℓ1 penalty, in one pass."""
+    """`½⟨C − W, R⟩ + ⟨cost, |W|⟩`, the loss and its ℓ1 penalty, in one pass."""
     d = len(weights)
     total = 0.0
     for j in range(d):
-        row = 0.5 * residual[j, j]
+        row = 0.0
         for i in range(d):
-            row += cost[j, i] * abs(weights[j, i]) - 0.5 * weights[j, i] * residual[j, i]
+            row += cost[j, i] * abs(weights[j, i]) + 0.5 * (centre[j, i] - weights[j, i]) * residual[j, i]
         total += row
     return total
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import Acyclicity
-from polydag.losses import LeastSquares
 from polydag.solvers._kernels import elastic_net_columns, promised_change, quadratic_and_lasso
 
 Array = NDArray[np.float64]
@@ -26,6 +25,29 @@ _SWEEPS = 10  # a few are enough for descent; exact minimisers cost more and end
 _SWEEP_TOLERANCE = 1e-4
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
+
+
+class Quadratic(Protocol):
+    """A loss `½ Σ_j (c_j − w_j)ᵀ S_j (c_j − w_j)`; least squares has the unit vectors for `c_j`."""
+
+    @property
+    def grams(self) -> Array:
+        """The distinct matrices `S`."""
+        ...
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """Which of them belongs to each variable."""
+        ...
+
+    @property
+    def centre(self) -> Array:
+        """`c_j` as column j: where the loss is zero."""
+        ...
+
+    def residual_covariance(self, W: Array) -> Array:
+        """Row j: `S_j (c_j − w_j)`."""
+        ...
 
 
 class Penalty(NamedTuple):
@@ -47,7 +69,7 @@ class Point:
 
 
 def descend(
-    loss: LeastSquares,
+    loss: Quadratic,
     lasso: Array,
     acyclicity: Acyclicity,
     penalty: Penalty,
@@ -65,13 +87,14 @@ def descend(
     """
     W = start.T.copy()  # row j: the weights into j, as the kernel walks them
     R = loss.residual_covariance(start)
+    centre = np.ascontiguousarray(loss.centre.T)
     rates = np.ascontiguousarray(lasso.T)
     cost = np.maximum(rates, 0.0)
 
     h, slope = acyclicity.value_and_grad((W * W).T)
     if not np.isfinite(h):
         raise ValueError("the start is outside the domain of the acyclicity function")
-    value = quadratic_and_lasso(W, R, cost) + penalty.value(h)
+    value = quadratic_and_lasso(W, R, centre, cost) + penalty.value(h)
     for iteration in range(1, max_iter + 1):
         ridge = np.ascontiguousarray(2 * penalty.slope(h) * slope.T)
         target, target_R = W.copy(), R.copy()
@@ -81,7 +104,7 @@ def descend(
         while step > _SMALLEST_STEP:
             new_h, new_slope = acyclicity.value_and_grad((new * new).T)
             if np.isfinite(new_h):
-                reached = quadratic_and_lasso(new, new_R, cost) + penalty.value(new_h)
+                reached = quadratic_and_lasso(new, new_R, centre, cost) + penalty.value(new_h)
                 if reached <= value + _SUFFICIENT * step * promised:
                     break
             step /= 2

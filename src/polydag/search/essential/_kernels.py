@@ -2,7 +2,8 @@
 
 A `Pdag` is an essential graph: `A[i, j]` is `i -> j`, both entries true is undirected; `near[i, :degree[i]]`
 are the nodes adjacent to i in increasing order. After an operator, directed edges turn into undirected ones
-until all are strongly protected (Andersson, Madigan and Perlman 1997; Hauser and Bühlmann 2012), which touches only what surrounds the changed edge.
+until all are strongly protected (Andersson, Madigan and Perlman 1997; Hauser and Bühlmann 2012), which
+touches only what surrounds the changed edge.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Pdag(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an operator did: the edges it touched and their state before (0 none, 1 ->, 2 <-, 3 undirected)."""
+    """What an operator did: the edges it touched and their former state (0 none, 1 ->, 2 <-, 3 line)."""
 
     i: NDArray[np.int64]
     j: NDArray[np.int64]

@@ -110,9 +110,10 @@ def _allowed(
     compelled = inside < size
     for z in parents:
         compelled |= not adjacent(G.A, z, x)
-    if compelled and forbidden[x, y]:
-        return False
-    return all(not (not adjacent(G.A, members[k], x) and forbidden[members[k], y]) for k in range(size))
+    broken = compelled and forbidden[x, y]
+    for k in range(size):
+        broken |= forbidden[members[k], y] and not adjacent(G.A, members[k], x)
+    return not broken
 
 
 @njit(cache=True)

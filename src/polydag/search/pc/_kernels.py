@@ -1,12 +1,14 @@
 """Compiled pieces of PC: sweeps over conditioning sets, and orientation of a sparse skeleton.
 
-A sweep visits, for each node i, all subsets S of its candidates K(i) with sizes between `low` and `high`, and tests i
-against every target t in T(i) outside S. Sets are grown one member at a time, depth first: what is known given S (the
-covariances left over; the rows' strata) serves all targets and all larger sets, so a Gaussian test costs a few
-operations whatever the size of S. Sets are visited in the order of the candidates, without allocation.
+A sweep visits, for each node i, all subsets S of its candidates K(i) with sizes between `low` and `high`, and
+tests i against every target t in T(i) outside S. Sets are grown one member at a time, depth first: what is
+known given S (the covariances left over; the rows' strata) serves all targets and all larger sets, so a
+Gaussian test costs a few operations whatever the size of S. Sets are visited in the order of the candidates,
+without allocation.
 
-Lists are flat with pointers: K(i) is `K.members[K.start[i] : K.start[i + 1]]`. `seen[S-member, t]` says whether the
-member is a candidate of the target too; the later end of a pair passes over sets that the earlier one has visited.
+Lists are flat with pointers: K(i) is `K.members[K.start[i] : K.start[i + 1]]`. `seen[S-member, t]` says
+whether the member is a candidate of the target too; the later end of a pair passes over sets that the earlier
+one has visited.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Tally(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type: ignore[no-untyped-def]
-    """Partial correlations of each node with its targets; `bound[s]` is the largest r² that separates, by size."""
+    """Partial correlations of each node with its targets; r² below `bound[|S|]` separates."""
     for i in nodes:
         candidates = K.members[K.start[i] : K.start[i + 1]]
         first, q = T.start[i], T.start[i + 1] - T.start[i]
@@ -75,8 +77,8 @@ def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type
                 for a in range(cursor[depth], m):
                     chosen[depth] = a
                     bad = _fisher_children(
-                        left[depth], spread[depth], inside[depth], place, i, columns, candidates, chosen, depth,
-                        first, q, seen, bound[depth + 1], voting, tally,
+                        left[depth], spread[depth], inside[depth], place, i, columns, candidates, chosen,
+                        depth, first, q, seen, bound[depth + 1], voting, tally,
                     )  # fmt: skip
                     if bad >= 0:
                         _note_failure(tally.failed[i], bad, candidates, chosen, depth + 1)
@@ -103,10 +105,11 @@ def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type
 
 @njit(cache=True, nogil=True)
 def _columns(candidates, targets, i):  # type: ignore[no-untyped-def]
-    """Targets, then the candidates that are none, then i; and where each candidate is. Both lists are sorted."""
+    """Targets, then the candidates that are none, then i; and where each candidate is."""
     q, m = len(targets), len(candidates)
     columns, place = np.empty(q + m + 1, np.int64), np.empty(m, np.int64)
-    columns[:q] = targets
+    for t in range(q):
+        columns[t] = targets[t]
     end, t = q, 0
     for a in range(m):
         while t < q and targets[t] < candidates[a]:
@@ -153,7 +156,7 @@ def _fisher_root(own, spread, i, first, q, inside, bound, voting, tally):  # typ
 def _fisher_children(  # type: ignore[no-untyped-def]
     left, spread, inside, place, i, columns, candidates, chosen, depth, first, q, seen, bound, voting, tally
 ):  # fmt: skip
-    """Test all targets given S and one candidate more, the last of `chosen`; the dependent variable, or -1."""
+    """Test all targets given S and the last of `chosen`; a variable that others determine, or -1."""
     a = chosen[depth]
     s = place[a]
     row, own = left[a], left[len(left) - 1]
@@ -175,7 +178,7 @@ def _fisher_children(  # type: ignore[no-untyped-def]
         r2 = rest * rest / (mine * theirs)
         made += 1
         if not voting:
-            if r2 < tally.best[first + t]:
+            if not tally.best[first + t] <= r2:  # NaN before the first test
                 tally.best[first + t] = r2
                 for d in range(depth + 1):
                     tally.best_set[first + t, d] = candidates[chosen[d]]
@@ -195,7 +198,7 @@ def _vote(tally, i, first, t, m, chosen, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _note_failure(failed, variable, candidates, chosen, size):  # type: ignore[no-untyped-def]
-    """Keep which variable is determined by which others; not the variable itself, where it is the last one."""
+    """Keep which variable is determined by which others."""
     failed[0] = variable + 1
     count = 0
     for d in range(size):
@@ -211,7 +214,9 @@ def g2_sweep(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """G² of each node with its targets; `X[v]` are the levels of variable v in the distinct rows."""
     rows = X.shape[1]
-    total = weight.sum()
+    total = 0.0
+    for w in weight:
+        total += w
     for i in nodes:
         candidates = K.members[K.start[i] : K.start[i + 1]]
         first, q = T.start[i], T.start[i + 1] - T.start[i]
@@ -220,13 +225,16 @@ def g2_sweep(  # type: ignore[no-untyped-def]
         if q == 0 or m < low:
             continue
         targets = T.members[first : first + q]
+        widest = 0
+        for t in targets:
+            widest = max(widest, arity[t])
         strata = np.zeros((top + 1, rows), np.int32)
         count = np.ones(top + 1, np.int64)
         chosen, cursor = np.empty(top + 1, np.int64), np.zeros(top + 1, np.int64)
         depth, entered = 0, True
         while depth >= 0:
             if entered and depth >= low:
-                table = np.empty(count[depth] * arity[i] * arity[targets].max())
+                table = np.empty(count[depth] * arity[i] * widest)
                 for t in range(q):
                     if _passed_over(i, targets[t], candidates, chosen, depth, seen):
                         continue
@@ -294,24 +302,29 @@ def _refine(strata, count, levels, arity, finer):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True)
 def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyped-def]
-    """G² and its degrees of freedom, summed over strata; levels that do not occur in a stratum do not count."""
+    """G² and its degrees of freedom, summed over strata; levels absent from a stratum do not count there."""
     cells = a * b
-    table[: count * cells] = 0.0
+    for cell in range(count * cells):
+        table[cell] = 0.0
     for r in range(len(strata)):
         table[strata[r] * cells + x[r] * b + y[r]] += weight[r]
     rows, columns = np.empty(a), np.empty(b)
     g2, df = 0.0, 0
     for s in range(count):
         block = table[s * cells : (s + 1) * cells]
-        rows[:] = 0.0
-        columns[:] = 0.0
+        total, occupied_rows, occupied_columns = 0.0, 0, 0
+        for v in range(b):
+            columns[v] = 0.0
         for u in range(a):
+            rows[u] = 0.0
             for v in range(b):
                 rows[u] += block[u * b + v]
                 columns[v] += block[u * b + v]
-        total = rows.sum()
-        own = (rows > 0).sum() - 1
-        df += max(own, 0) * max((columns > 0).sum() - 1, 0)
+            total += rows[u]
+            occupied_rows += rows[u] > 0
+        for v in range(b):
+            occupied_columns += columns[v] > 0
+        df += max(occupied_rows - 1, 0) * max(occupied_columns - 1, 0)
         for u in range(a):
             for v in range(b):
                 seen = block[u * b + v]
@@ -322,7 +335,7 @@ def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def chi2_tail(x, df):  # type: ignore[no-untyped-def]
-    """P(χ² > x): the incomplete gamma function by its series, or by Lentz's continued fraction for large x."""
+    """P(χ² > x): the incomplete gamma function by its series or, for large x, Lentz's continued fraction."""
     a, z = 0.5 * df, 0.5 * x
     if z <= 0.0:
         return 1.0
@@ -387,11 +400,12 @@ def _leads(arrows, near, start, first, second, mark, stamp):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def extend(arrows, joined, near):  # type: ignore[no-untyped-def]
-    """A DAG with this skeleton and these (acyclic) arrows, and as few new v-structures as a greedy choice allows.
+def extend(arrows, joined, near, weakness):  # type: ignore[no-untyped-def]
+    """A DAG with this skeleton and these (acyclic) arrows, and few new v-structures.
 
-    Sinks are taken out one by one (Dor and Tarsi 1992): a node without arrows out of it whose undirected edges make
-    no new v-structure. Where there is none, the one that makes the fewest is taken; returns the number of such.
+    Sinks are taken out one by one (Dor and Tarsi 1992): a node without arrows out of it whose undirected
+    edges make no new v-structure. Where there is none, the one that makes the fewest is taken, among equals
+    the one with the greatest weakness; returns the number of such.
     """
     p = len(arrows)
     result = arrows.copy()
@@ -403,7 +417,11 @@ def extend(arrows, joined, near):  # type: ignore[no-untyped-def]
     for _ in range(p):
         x = -1
         for v in range(p):
-            if left[v] and cost[v] >= 0 and (x < 0 or cost[v] < cost[x]):
+            if (
+                left[v]
+                and cost[v] >= 0
+                and (x < 0 or cost[v] < cost[x] or (cost[v] == cost[x] and weakness[v] > weakness[x]))
+            ):
                 x = v
         forced += cost[x] > 0
         left[x] = False
@@ -435,10 +453,10 @@ def _sink_cost(x, arrows, joined, near, left):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def close(A, near, ambiguous):  # type: ignore[no-untyped-def]
-    """Apply Meek's rules in rounds until nothing follows, in place; A holds both entries of an undirected edge.
+    """Apply Meek's rules to A in rounds until nothing follows, in place.
 
-    `ambiguous` are sorted keys `(i p + k) p + j`, i < j, of triples i - k - j that are not known to be no collider:
-    rules that rest on such a triple are not applied.
+    `ambiguous` are sorted keys `(i p + k) p + j`, i < j, of triples i - k - j that are not known to be no
+    collider: rules that rest on such a triple are not applied.
     """
     p = len(A)
     while True:
@@ -494,9 +512,13 @@ def _implied(A, near, ambiguous, i, j):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _among(keys, p, i, k, j):  # type: ignore[no-untyped-def]
-    """Whether a triple i - k - j is listed."""
-    if len(keys) == 0:
-        return False
+    """Whether a triple i - k - j is listed, by bisection."""
     key = (min(i, j) * p + k) * p + max(i, j)
-    place = np.searchsorted(keys, key)
-    return place < len(keys) and keys[place] == key
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(keys) and keys[low] == key

@@ -1,0 +1,146 @@
+"""The skeleton of PC-stable (Colombo and Maathuis 2014, algorithm 4.1), level by level.
+
+At level s, i and j are tested given every set of s variables adjacent to i, and of s adjacent to j, adjacency
+being that at the start of the level. All sets are tested, not only those up to the first that separates:
+which one is kept (the one with the largest p-value) then does not depend on the order of the columns either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from polydag import orientation
+from polydag.knowledge import Masks
+from polydag.progress import report
+from polydag.search.pc.independence import Array, IndependenceTest, Mask, Plan, lists, sweep
+
+
+class Level(NamedTuple):
+    """One level of the skeleton: the size of its sets, tests made, edges removed, tests left out."""
+
+    level: int
+    tests: int
+    removed: int
+    skipped: int
+
+
+@dataclass(frozen=True, eq=False)
+class SeparatingSets(Mapping[frozenset[str], frozenset[str]]):
+    """What separates each removed pair: of the sets that were tested last, that with the largest p-value.
+
+    Keys and values are sets of names. Pairs that need no conditioning are kept in a matrix, since they are
+    most.
+    """
+
+    names: tuple[str, ...]
+    marginal: Mask  # [i, j], i < j: independent without conditioning
+    conditional: Mapping[tuple[int, int], tuple[int, ...]]
+
+    def __getitem__(self, pair: frozenset[str]) -> frozenset[str]:
+        ends = sorted(self.names.index(name) for name in pair if name in self.names)
+        if len(ends) != 2 or len(pair) != 2:
+            raise KeyError(pair)
+        key = (ends[0], ends[1])
+        if self.marginal[key]:
+            return frozenset()
+        if key not in self.conditional:
+            raise KeyError(pair)
+        return frozenset(self.names[k] for k in self.conditional[key])
+
+    def __iter__(self) -> Iterator[frozenset[str]]:
+        for i, j in np.argwhere(self.marginal):
+            yield frozenset((self.names[i], self.names[j]))
+        for i, j in self.conditional:
+            yield frozenset((self.names[i], self.names[j]))
+
+    def __len__(self) -> int:
+        return int(self.marginal.sum()) + len(self.conditional)
+
+
+class Skeleton(NamedTuple):
+    """Which pairs are joined, the largest p-value of each, what separates the others, and how it went."""
+
+    joined: Mask
+    pvalues: Array
+    separators: SeparatingSets
+    levels: list[Level]
+
+
+def skeleton(test: IndependenceTest, masks: Masks, max_conditioning: int | None, n_jobs: int) -> Skeleton:
+    """Remove the edges between variables that some set of neighbours makes independent.
+
+    Only variables that may be parents of i are in its sets: if i and j are not adjacent, the parents of one
+    of them separate them. Required edges are not tested.
+    """
+    d = len(test.names)
+    fixed = masks.required | masks.required.T
+    joined = ~(masks.forbidden & masks.forbidden.T) | fixed
+    np.fill_diagonal(joined, False)
+    pvalues = np.full((d, d), np.nan)
+    marginal = np.zeros((d, d), dtype=bool)
+    conditional: dict[tuple[int, int], tuple[int, ...]] = {}
+    levels: list[Level] = []
+    for size in count():
+        targets = joined & ~fixed
+        may_hold = joined & ~masks.forbidden
+        plan = Plan(
+            lists(may_hold.T),
+            lists(np.triu(targets) if size == 0 else targets),
+            may_hold,
+            size,
+            size,
+            voting=False,
+        )
+        room = may_hold.sum(axis=0)[:, None] - may_hold.T  # [i, j]: candidates of i other than j
+        if (max_conditioning is not None and size > max_conditioning) or not (targets & (room >= size)).any():
+            break
+        if size > test.largest_set:
+            sizes, times = np.unique(room[targets], return_counts=True)
+            left_out = sum(comb(int(m), size) * int(k) for m, k in zip(sizes, times, strict=True))
+            levels.append(Level(size, 0, 0, left_out))
+            break
+        tally = sweep(test, plan, n_jobs)
+        found = np.full((d, d), np.nan)
+        source = np.repeat(np.arange(d), np.diff(plan.targets.start))
+        found[source, plan.targets.members] = test.p_values(tally.best, size)
+        larger = np.fmax(found, found.T)
+        removed = np.triu(larger > test.alpha)
+        pvalues = np.fmax(pvalues, larger)
+        if size == 0:
+            marginal = removed
+        else:
+            i, j = np.nonzero(removed)
+            own = found[i, j] == larger[i, j]  # the better set is one of i's neighbours, not of j's
+            slots = np.searchsorted(
+                source * d + plan.targets.members, np.where(own, i, j) * d + np.where(own, j, i)
+            )
+            sets = np.sort(tally.best_set[slots], axis=1).tolist()
+            for a, b, members in zip(i.tolist(), j.tolist(), sets, strict=True):
+                conditional[a, b] = tuple(members)
+        joined = joined & ~removed & ~removed.T
+        levels.append(Level(size, int(tally.made.sum()), int(removed.sum()), int(tally.skipped.sum())))
+        report("skeleton", size, note=f"{int(joined.sum()) // 2} edges left")
+    return Skeleton(joined, pvalues, SeparatingSets(test.names, marginal, conditional), levels)
+
+
+def known_arrows(joined: Mask, masks: Masks) -> Mask:
+    """The directions that knowledge gives to the edges: required, or the other way round forbidden."""
+    return masks.required | (joined & masks.forbidden.T)
+
+
+def without_known_cycles(found: Skeleton, masks: Masks) -> tuple[Skeleton, list[tuple[int, int]]]:
+    """Drop the weakest edge (largest p-value) of each cycle that knowledge would make of the edges."""
+    arrows = known_arrows(found.joined, masks)
+    if orientation.topological_order(arrows) is not None:
+        return found, []
+    gone = orientation.weakest_cycle_edges(arrows, -np.nan_to_num(found.pvalues), masks.required)
+    joined = found.joined.copy()
+    for i, j in gone:
+        joined[i, j] = joined[j, i] = False
+    return found._replace(joined=joined), gone
