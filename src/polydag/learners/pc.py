@@ -73,7 +73,7 @@ class PC(StructureLearner):
     Examples
     --------
     >>> from polydag import PC, metrics, simulate
-    >>> dag = simulate.dag(8, n_edges=7, random_state=3)
+    >>> dag = simulate.dag(8, n_edges=7, random_state=1)
     >>> model = PC().fit(simulate.linear(dag, n=2000, random_state=1))
     >>> metrics.shd_cpdag(true=dag, estimate=model.graph_)
     0

@@ -1,9 +1,9 @@
 """A penalty chosen by stability, after StARS (Liu, Roeder and Wasserman 2010).
 
 The graph is learned from random halves of the rows. An edge found in a share θ of them is unstable by
-2θ(1 − θ); the penalty is taken at which the average over the edges that were ever found is least. (StARS takes
-the first below a limit coming from the empty graph; here the graph is pruned by a criterion at every penalty,
-so that large penalties give biased graphs rather than empty ones, and are often the less stable.)
+2θ(1 − θ); the penalty is taken at which the average over the edges that were ever found is least. (StARS
+takes the first below a limit, coming from the empty graph. Here the graph is pruned by a criterion at every
+penalty, so that large penalties give biased graphs rather than empty ones, and are often less stable.)
 """
 
 from __future__ import annotations

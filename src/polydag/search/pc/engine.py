@@ -29,7 +29,7 @@ import numpy as np
 
 from polydag import orientation
 from polydag.errors import UsageError
-from polydag.knowledge import Knowledge, Masks
+from polydag.knowledge import Masks
 from polydag.search.pc import _kernels
 from polydag.search.pc.colliders import RULES, Votes, vote
 from polydag.search.pc.independence import Array, Index, Mask, lists, make_test
@@ -124,9 +124,10 @@ def pc(
     if max_conditioning is not None and max_conditioning < 0:
         raise UsageError(f"max_conditioning cannot be negative; got {max_conditioning}.")
     given = make_test(stats, alpha)
-    masks = Knowledge().masks(given.names) if knowledge is None else knowledge
+    d = len(given.names)
+    masks = Masks(np.zeros((d, d), dtype=bool), np.eye(d, dtype=bool)) if knowledge is None else knowledge
     # In the order of the names, ties and rounding fall the same way whatever the order of the columns.
-    order = np.array(sorted(range(len(given.names)), key=given.names.__getitem__))
+    order = np.array(sorted(range(d), key=given.names.__getitem__))
     test = given.ordered(tuple(given.names[i] for i in order))
     masks = Masks(masks.required[np.ix_(order, order)], masks.forbidden[np.ix_(order, order)])
     found, gone = without_known_cycles(skeleton(test, masks, max_conditioning, n_jobs), masks)

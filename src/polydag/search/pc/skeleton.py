@@ -87,45 +87,35 @@ def skeleton(test: IndependenceTest, masks: Masks, max_conditioning: int | None,
     conditional: dict[tuple[int, int], tuple[int, ...]] = {}
     levels: list[Level] = []
     for size in count():
-        targets = joined & ~fixed
+        if max_conditioning is not None and size > max_conditioning:
+            break
         may_hold = joined & ~masks.forbidden
-        plan = Plan(
-            lists(may_hold.T),
-            lists(np.triu(targets) if size == 0 else targets),
-            may_hold,
-            size,
-            size,
-            voting=False,
-        )
-        room = may_hold.sum(axis=0)[:, None] - may_hold.T  # [i, j]: candidates of i other than j
-        if (max_conditioning is not None and size > max_conditioning) or not (targets & (room >= size)).any():
+        targets = lists(np.triu(joined & ~fixed) if size == 0 else joined & ~fixed)
+        plan = Plan(lists(may_hold.T), targets, may_hold, size, size, voting=False)
+        # One entry for each node i and target j; from the first level on, each pair is there both ways.
+        i, j = np.repeat(np.arange(d), np.diff(targets.start)), targets.members
+        room = np.diff(plan.candidates.start)[i] - may_hold[j, i]  # candidates of i other than j
+        if not (room >= size).any():
             break
         if size > test.largest_set:
-            sizes, times = np.unique(room[targets], return_counts=True)
-            left_out = sum(comb(int(m), size) * int(k) for m, k in zip(sizes, times, strict=True))
-            levels.append(Level(size, 0, 0, left_out))
+            levels.append(Level(size, 0, 0, sum(comb(int(m), size) for m in room)))
             break
         tally = sweep(test, plan, n_jobs)
-        found = np.full((d, d), np.nan)
-        source = np.repeat(np.arange(d), np.diff(plan.targets.start))
-        found[source, plan.targets.members] = test.p_values(tally.best, size)
-        larger = np.fmax(found, found.T)
-        removed = np.triu(larger > test.alpha)
-        pvalues = np.fmax(pvalues, larger)
+        p = test.p_values(tally.best, size)
+        other = np.arange(len(p)) if size == 0 else np.searchsorted(i * d + j, j * d + i)
+        larger = np.fmax(p, p[other])
+        pvalues[i, j] = pvalues[j, i] = np.fmax(pvalues[i, j], larger)
+        removed = np.flatnonzero((larger > test.alpha) & (i < j))
+        joined[i[removed], j[removed]] = joined[j[removed], i[removed]] = False
         if size == 0:
-            marginal = removed
+            marginal[i[removed], j[removed]] = True
         else:
-            i, j = np.nonzero(removed)
-            own = found[i, j] == larger[i, j]  # the better set is one of i's neighbours, not of j's
-            slots = np.searchsorted(
-                source * d + plan.targets.members, np.where(own, i, j) * d + np.where(own, j, i)
-            )
-            sets = np.sort(tally.best_set[slots], axis=1).tolist()
-            for a, b, members in zip(i.tolist(), j.tolist(), sets, strict=True):
+            better = np.where(p[removed] == larger[removed], removed, other[removed])
+            sets = np.sort(tally.best_set[better], axis=1).tolist()
+            for a, b, members in zip(i[removed].tolist(), j[removed].tolist(), sets, strict=True):
                 conditional[a, b] = tuple(members)
-        joined = joined & ~removed & ~removed.T
-        levels.append(Level(size, int(tally.made.sum()), int(removed.sum()), int(tally.skipped.sum())))
-        report("skeleton", size, note=f"{int(joined.sum()) // 2} edges left")
+        levels.append(Level(size, int(tally.made.sum()), len(removed), int(tally.skipped.sum())))
+        report("skeleton", size, note=f"{np.count_nonzero(joined) // 2} edges left")
     return Skeleton(joined, pvalues, SeparatingSets(test.names, marginal, conditional), levels)
 
 

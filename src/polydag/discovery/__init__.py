@@ -1,1 +1,0 @@
-"""Posterior of every edge."""
