@@ -154,9 +154,10 @@ class Knowledge:
             members = [index[name] for name in tier]
             backward[np.ix_(members, earlier)] = True
             earlier += members
-        # i -> j is out where required edges lead s to i and j to t, and s must not cause t.
-        leads = (orientation.reachable(required) | np.eye(len(names), dtype=bool)).astype(np.float32)
-        forbidden = leads.T @ backward.astype(np.float32) @ leads.T > 0
+        forbidden = backward
+        if self.required:  # i -> j is out where required edges lead s to i and j to t, and s must not cause t
+            leads = (orientation.reachable(required) | np.eye(len(names), dtype=bool)).astype(np.float32)
+            forbidden = leads.T @ backward.astype(np.float32) @ leads.T > 0
         for source, target in self.forbidden:
             forbidden[index[source], index[target]] = True
         return Masks(required, forbidden)

@@ -38,7 +38,8 @@ def constant_columns(stats: GaussianStats) -> list[str]:
 
 def duplicate_columns(stats: GaussianStats) -> list[tuple[str, ...]]:
     """Groups of columns with the same values, up to rounding; constant columns take no part."""
-    varying = [name for name in stats.names if name not in set(constant_columns(stats))]
+    constant = set(constant_columns(stats))
+    varying = [name for name in stats.names if name not in constant]
     own = stats.select(varying)
     spread = own.scatter.diagonal()
     apart = spread[:, None] + spread[None, :] - 2 * own.scatter

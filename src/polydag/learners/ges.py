@@ -30,6 +30,10 @@ class GES(StructureLearner):
         "auto" is BIC for numbers and BDeu for labels.
     max_degree : int, optional
         No edge is added at a node that has this many.
+    screen : bool, optional
+        Whether two variables may be joined only if one edge between them would gain in the empty graph. It
+        halves the false edges where columns outnumber rows, which is when it is done by default, and costs
+        true edges where rows abound.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional
@@ -71,12 +75,14 @@ class GES(StructureLearner):
         penalty: float = 1.0,
         score: str = "auto",
         max_degree: int | None = None,
+        screen: bool | None = None,
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:
         self.penalty = penalty
         self.score = score
         self.max_degree = max_degree
+        self.screen = screen
         self.knowledge = knowledge
         self.random_state = random_state
 
@@ -92,6 +98,7 @@ class GES(StructureLearner):
             make_score(name, stats, **options),
             knowledge=knowledge_masks(self.knowledge, stats.names),
             max_degree=self.max_degree,
+            screen=self.screen,
         )
         member = orientation.consistent_extension(result.adjacency)
         assert member is not None  # the search stays within classes of DAGs
