@@ -67,6 +67,7 @@ bench-streaming: $(VENV)/.bench  ## Statistics of ten million rows
 
 bench-search: $(VENV)/.bench  ## GES and PC
 	@$(BIN)/python benchmarks/search.py
+	@$(BIN)/python benchmarks/search_order.py
 
 bench-discovery: $(VENV)/.bench  ## Posteriors
 	@$(BIN)/python benchmarks/discovery.py

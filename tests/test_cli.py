@@ -284,7 +284,7 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
     ("arguments", "words"),
     [
         (["fit"], ["Name the data"]),
-        (["fit", "people.csv", "--method", "magic"], ["magic", "equal-variance, ges, notears"]),
+        (["fit", "people.csv", "--method", "magic"], ["magic", "boss, equal-variance, ges, notears"]),
         (["fit", "people.csv", "--as", "heap"], ["heap", "pooled"]),
         (["fit", "people.csv", "--set", "lamda=1"], ["lamda", "lambda_"]),
         (["fit", "people.csv", "--set", "lambda"], ["NAME=VALUE"]),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from polydag import data, formats, metrics, simulate
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
-    from polydag.learners import GES, PC, Bootstrap, EqualVariance, LinkedRowsDAG, Notears, RowDecorrelator
+    from polydag.learners import BOSS, GES, PC, BayesianDiscovery, Bootstrap, EqualVariance, Notears
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -24,19 +24,21 @@ _HOMES = {
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
     "Regimes": "polydag.stats",
+    "BOSS": "polydag.learners",
+    "BayesianDiscovery": "polydag.learners",
     "Bootstrap": "polydag.learners",
     "EqualVariance": "polydag.learners",
     "GES": "polydag.learners",
-    "LinkedRowsDAG": "polydag.learners",
-    "RowDecorrelator": "polydag.learners",
     "Notears": "polydag.learners",
     "PC": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")
 
 __all__ = [
+    "BOSS",
     "GES",
     "PC",
+    "BayesianDiscovery",
     "Bootstrap",
     "DiscreteCounts",
     "Edge",
@@ -44,10 +46,8 @@ __all__ = [
     "GaussianStats",
     "Graph",
     "Knowledge",
-    "LinkedRowsDAG",
     "Notears",
     "Regimes",
-    "RowDecorrelator",
     "data",
     "formats",
     "metrics",

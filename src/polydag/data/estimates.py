@@ -51,6 +51,12 @@ COSTS: tuple[Cost, ...] = (
         "numbers, a sparse result (about 2 edges a column); dense results and labels take longer",
     ),
     Cost(
+        "boss",
+        lambda d, n: 12 * _DOUBLE * d * d,
+        lambda d, n: 4e-4 * d + 8e-7 * d**2,
+        "numbers, a sparse result; labels take much longer",
+    ),
+    Cost(
         "pc",
         lambda d, n: 6 * _DOUBLE * d * d,
         lambda d, n: 7e-7 * d**2,

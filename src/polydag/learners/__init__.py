@@ -1,19 +1,22 @@
 """Estimators in scikit-learn's manner: they put the pieces together and hold no maths.
 
-`LEARNERS` names those that take one table (or its statistics); adding one is a file and a line here.
+`LEARNERS` names those that take one table (or its statistics) of numbers and give one graph; adding one is a
+file and a line here.
 """
 
 from __future__ import annotations
 
 from polydag.learners.base import StructureLearner
 from polydag.learners.bootstrap import Bootstrap
+from polydag.learners.boss import BOSS
+from polydag.learners.discovery import BayesianDiscovery
 from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.ges import GES
-from polydag.learners.linked import LinkedRowsDAG, RowDecorrelator
 from polydag.learners.notears import Notears
 from polydag.learners.pc import PC
 
 LEARNERS: dict[str, type[StructureLearner]] = {
+    "boss": BOSS,
     "equal-variance": EqualVariance,
     "ges": GES,
     "notears": Notears,
@@ -21,13 +24,13 @@ LEARNERS: dict[str, type[StructureLearner]] = {
 }
 
 __all__ = [
+    "BOSS",
     "GES",
     "LEARNERS",
     "PC",
+    "BayesianDiscovery",
     "Bootstrap",
     "EqualVariance",
-    "LinkedRowsDAG",
     "Notears",
-    "RowDecorrelator",
     "StructureLearner",
 ]

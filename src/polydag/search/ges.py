@@ -125,10 +125,10 @@ def ges(
         raise UsageError(f"There is no phase {unknown[0]!r}; known are {', '.join(PHASES)}.")
     if max_degree is not None and max_degree < 0:
         raise UsageError(f"The maximum degree cannot be negative; got {max_degree}.")
-    score = _as_score(source, penalty)
+    score = as_score(source, penalty)
     if screen is None:
         screen = float(getattr(score, "n", np.inf)) < len(score.names)
-    search = _Search(score, knowledge, max_degree, screen)
+    search = EquivalenceSearch(score, knowledge, max_degree, screen)
     best = -np.inf
     while search.total > best:
         best = search.total
@@ -139,7 +139,8 @@ def ges(
     return GESResult(search.oriented(), search.total, search.trace)
 
 
-def _as_score(source: Any, penalty: float) -> Score:
+def as_score(source: Any, penalty: float) -> Score:
+    """The score itself, or the usual one of the statistics: BIC of numbers, BDeu of labels."""
     inner = next(iter(source.parts.values())) if isinstance(source, Regimes) else source
     if isinstance(inner, GaussianStats):
         return make_score("bic", source, penalty=penalty)
@@ -174,7 +175,7 @@ class _Row(NamedTuple):
     gains: Array
 
 
-class _Search:
+class EquivalenceSearch:
     """The state of one search: the graph, the queue of operators, the score so far."""
 
     def __init__(self, score: Score, knowledge: Masks | None, max_degree: int | None, screen: bool) -> None:

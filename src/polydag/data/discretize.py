@@ -1,0 +1,114 @@
+"""Numbers to levels: quantiles, or intervals of equal width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WAYS = ("quantile", "interval")
+MAX_LEVELS = 64
+
+
+def continuous_columns(frame: pd.DataFrame) -> list[str]:
+    """Numeric columns with fractions, or with more different values than levels can be used."""
+    found = []
+    for position, name in enumerate(frame.columns):
+        values = frame.iloc[:, position]
+        if getattr(values.dtype, "kind", "O") not in "iuf":
+            continue
+        present = values.to_numpy()[values.notna().to_numpy()]
+        whole = bool((present % 1 == 0).all()) if present.dtype.kind == "f" else True
+        if not whole or len(np.unique(present)) > MAX_LEVELS:
+            found.append(str(name))
+    return found
+
+
+def discretize(
+    frame: pd.DataFrame, how: str = "quantile:4", columns: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """The frame with some columns cut into levels, which are named by their intervals.
+
+    Parameters
+    ----------
+    how : str
+        "quantile:K", about as many rows in each of K levels; or "interval:K", levels of equal width.
+    columns : sequence of str, optional
+        Which ones; by default the continuous ones (`continuous_columns`).
+
+    Notes
+    -----
+    Missing values stay missing. Where values are tied, quantiles coincide and there are fewer levels.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> discretize(pd.DataFrame({"age": [20.5, 31.0, 42.0, 66.5]}), "interval:2")["age"].tolist()
+    ['[20.5, 43.5)', '[20.5, 43.5)', '[20.5, 43.5)', '[43.5, 66.5]']
+    """
+    way, levels = _parsed(how)
+    chosen = continuous_columns(frame) if columns is None else [str(name) for name in columns]
+    position = {str(name): i for i, name in enumerate(frame.columns)}
+    if unknown := [name for name in chosen if name not in position]:
+        raise DataError(f"No such column: {', '.join(unknown)}.")
+    result = frame.copy(deep=False)
+    for name in chosen:
+        result[frame.columns[position[name]]] = _cut(frame.iloc[:, position[name]], way, levels)
+    return result
+
+
+def _parsed(how: str) -> tuple[str, int]:
+    way, _, number = str(how).partition(":")
+    if way not in _WAYS or not number.isdecimal() or not 2 <= int(number) <= MAX_LEVELS:
+        raise UsageError(
+            f"discretize is quantile:K or interval:K with K from 2 to {MAX_LEVELS}, "
+            f"such as quantile:4; got {how!r}."
+        )
+    return way, int(number)
+
+
+def _cut(column: pd.Series[Any], way: str, levels: int) -> Any:
+    import pandas as pd
+
+    if getattr(column.dtype, "kind", "O") not in "iufb":
+        raise DataError(f"Column {column.name} holds labels, which cannot be cut into intervals.")
+    values = column.to_numpy(dtype=float)
+    present = values[np.isfinite(values)]
+    if not len(present) or present.min() == present.max():
+        raise DataError(
+            f"Column {column.name} has only one value; it cannot be cut into levels. Leave it out."
+        )
+    edges = (
+        np.quantile(present, np.linspace(0, 1, levels + 1))
+        if way == "quantile"
+        else np.linspace(present.min(), present.max(), levels + 1)
+    )
+    inner = np.unique(edges[1:-1])
+    inner = inner[(inner > present.min()) & (inner <= present.max())]
+    if not len(inner):
+        raise DataError(
+            f"Column {column.name}: {way}s into {levels} levels leave only one, since most values are equal. "
+            "Use interval:K, or make the levels by hand."
+        )
+    codes = np.where(np.isfinite(values), np.searchsorted(inner, values, side="right"), -1).astype(np.int64)
+    return pd.Categorical.from_codes(
+        codes, categories=pd.Index(_labels(np.array([present.min(), *inner, present.max()]))), ordered=True
+    )
+
+
+def _labels(edges: NDArray[np.float64]) -> list[str]:
+    """Intervals with as many digits as tell the edges apart."""
+    for digits in range(3, 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(set(edges.tolist())):
+            break
+    last = len(texts) - 2
+    return [f"[{a}, {b}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(texts))]

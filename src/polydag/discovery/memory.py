@@ -1,0 +1,36 @@
+"""How much memory there is, asked before it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from polydag.errors import UsageError
+
+_SHARE = 0.9  # of what is available may be used
+
+
+def available_memory() -> float:
+    """Bytes that can be had without swapping."""
+    file = Path("/proc/meminfo")
+    if file.exists():
+        for line in file.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return float(line.split()[1]) * 1024
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def require_memory(need: float, what: str, fits: Callable[[float], str], limit: float | None = None) -> None:
+    """Raise when `need` bytes are more than there are, with what would fit instead."""
+    have = _SHARE * available_memory() if limit is None else limit
+    if need > have:
+        raise UsageError(f"{what} needs {in_words(need)}; {in_words(have)} can be used. {fits(have)}.")
+
+
+def in_words(size: float) -> str:
+    """Bytes as people write them."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size / 1e3:.0f} kB"

@@ -1,0 +1,244 @@
+"""The posterior of every edge."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
+from polydag.data.table import Table
+from polydag.discovery import choose_candidates, edge_probabilities, exact_posterior, family_table, with_prior
+from polydag.discovery.candidates import Candidates, how_many
+from polydag.discovery.families import FamilyTable
+from polydag.discovery.lattice import require_fit
+from polydag.discovery.priors import Array, certain_edges, size_prior
+from polydag.errors import DataError, DataWarning, UsageError
+from polydag.graph import Graph
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.inputs import (
+    Discrete,
+    Gaussian,
+    discrete_counts,
+    gaussian_statistics,
+    is_statistics,
+    knowledge_masks,
+)
+from polydag.posterior import Posterior
+from polydag.scores import Score, make_score
+from polydag.stats import GaussianStats
+
+_DISCRETE = ("k2", "bdeu", "bds")
+_SCORES = (*_DISCRETE, "bge")
+_METHODS = ("auto", "exact")
+
+
+class BayesianDiscovery(StructureLearner):
+    """Not one best graph but the probability of every edge, averaged over all orders of the variables.
+
+    Parameters
+    ----------
+    score : {"k2", "bdeu", "bds", "bge"}
+        "bge" is for numbers, the others for labels.
+    structure_prior : {"fair", "uniform"}
+        Of parent sets: every number of parents is equally likely, or every set.
+    max_parents : int
+        The largest in-degree.
+    method : {"auto", "exact"}
+        "exact" sums over all orders, for up to 25 to 29 variables; "auto" does so where it fits.
+    edge_prior : array or DataFrame of shape (n, n), optional
+        The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
+    equivalent_sample_size : float
+        How many imaginary rows the prior of "bdeu" and "bds" counts for.
+    max_candidates : int or "auto", optional
+        How many candidate parents each variable keeps, by how good they are alone. None keeps all; "auto"
+        does so while there are at most 30 million families, and warns when it does not.
+    discretize : str, optional
+        Cut continuous columns into levels: "quantile:4" or "interval:4".
+    threshold : float
+        Edges of `graph_` are more probable than this.
+    memory : float, optional
+        Gigabytes that may be used; what is available by default.
+    knowledge : Knowledge, optional
+        Required and forbidden edges, tiers.
+    n_jobs : int
+        Threads; -1 for as many as there are processors.
+    random_state : int, optional
+        Taken by every learner; nothing is random in the exact method.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        `posterior_.edges`, `posterior_.parents(name)`, `posterior_.graph(threshold)`, and more.
+    best_graph_ : Graph
+        A network with the highest score, prior included.
+    best_score_ : float
+        Its log score.
+    log_evidence_ : float
+        The logarithm of the sum over orders (prior factors are not normalised).
+    candidates_ : DataFrame
+        variable, candidates, best_left_out (the gain of the best variable that is no candidate); empty where
+        all are.
+
+    Notes
+    -----
+    `graph_` has the edges above the threshold, weighted by their probability, and is always a DAG: of a cycle
+    the least probable edge goes, and is listed in `pruned_`. Columns of numbers are standardised, since the
+    prior of BGe has a scale; statistics are taken as they are. With `Regimes`, rows that set a variable do
+    not score it.
+
+    References
+    ----------
+    Koivisto, M. and Sood, K. (2004). Exact Bayesian structure discovery in Bayesian networks.
+    Koivisto, M. (2006). Advances in exact Bayesian structure discovery in Bayesian networks.
+    Silander, T. and Myllymäki, P. (2006). A simple approach for finding the globally optimal Bayesian network
+    structure.
+
+    Examples
+    --------
+    >>> from polydag.embedded import asia
+    >>> model = BayesianDiscovery(score="bdeu", max_parents=2).fit(asia().sample(1000, random_state=0))
+    >>> round(float(model.posterior_.edges.loc["bronc", "dysp"]), 2)
+    1.0
+    """
+
+    posterior_: Posterior
+    best_graph_: Graph
+    best_score_: float
+    log_evidence_: float
+    candidates_: pd.DataFrame
+
+    def __init__(
+        self,
+        *,
+        score: str = "k2",
+        structure_prior: str = "fair",
+        max_parents: int = 3,
+        method: str = "auto",
+        edge_prior: Any = None,
+        equivalent_sample_size: float = 1.0,
+        max_candidates: int | Literal["auto"] | None = "auto",
+        discretize: str | None = None,
+        threshold: float = 0.5,
+        memory: float | None = None,
+        knowledge: Knowledge | None = None,
+        n_jobs: int = 1,
+        random_state: int | None = None,
+    ) -> None:
+        self.score = score
+        self.structure_prior = structure_prior
+        self.max_parents = max_parents
+        self.method = method
+        self.edge_prior = edge_prior
+        self.equivalent_sample_size = equivalent_sample_size
+        self.max_candidates = max_candidates
+        self.discretize = discretize
+        self.threshold = threshold
+        self.memory = memory
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
+        for name, known in (("score", _SCORES), ("method", _METHODS)):
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        stats = self._statistics(X)
+        # What cannot be is told before a long computation.
+        size_prior(self.structure_prior, len(stats.names), 0)
+        require_fit(len(stats.names), self._memory())
+        edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
+        masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
+        options = {"equivalent_sample_size": self.equivalent_sample_size}
+        score = make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
+        self._finish(self._table(score, masks, edge_prior), masks)
+        return self
+
+    def _statistics(self, X: Any) -> Discrete | Gaussian:
+        if self.score not in _DISCRETE:
+            stats = gaussian_statistics(X)
+            rows = isinstance(stats, GaussianStats) and not is_statistics(X)
+            return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
+        if is_statistics(X):
+            return discrete_counts(X)
+        frame = X.frame if isinstance(X, Table) else X if hasattr(X, "iloc") else _frame(X)
+        numbers = list(X.continuous) if isinstance(X, Table) else continuous_columns(frame)
+        if numbers and self.discretize is None:
+            raise DataError(
+                f"{_not_labels(frame, numbers)}, but the score {self.score} is for labels. Cut such columns "
+                "into levels (discretize='quantile:4'; on the command line --discretize quantile:4), or use "
+                "the score bge for numbers."
+            )
+        return discrete_counts(discretize(frame, self.discretize, numbers) if self.discretize else frame)
+
+    def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
+        n = len(score.names)
+        if self.max_parents > n - 1:
+            raise UsageError(
+                f"max_parents = {self.max_parents} is too large: {n} variables allow at most {n - 1}."
+            )
+        count = how_many(n, self.max_parents) if self.max_candidates == "auto" else self.max_candidates
+        pruned = None
+        if count is not None and count < n - 1:
+            pruned = choose_candidates(score, count, masks, n_jobs=self.n_jobs)
+            if self.max_candidates == "auto":
+                warnings.warn(
+                    f"{n} variables have too many families: each keeps its {count} best candidate parents. "
+                    "Set max_candidates to choose how many.",
+                    DataWarning,
+                    stacklevel=4,
+                )
+        self.candidates_ = _told(pruned, score.names)
+        table = family_table(
+            score, self.max_parents, candidates=pruned.kept if pruned else None, n_jobs=self.n_jobs
+        )
+        return with_prior(table, self.structure_prior, edge_prior=edge_prior, masks=masks)
+
+    def _memory(self) -> float | None:
+        return None if self.memory is None else self.memory * 1e9
+
+    def _finish(self, table: FamilyTable, masks: Masks) -> None:
+        posterior = exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
+        self.posterior_ = posterior
+        self.best_graph_, self.best_score_ = posterior.best_graph()
+        assert posterior.log_evidence is not None
+        self.log_evidence_ = posterior.log_evidence
+        graph, removed = posterior.acyclic(self.threshold, keep=masks.required)
+        self._keep(
+            graph,
+            raw_weights=posterior.probabilities,
+            history=[{"families": table.scores.size, "log_evidence": self.log_evidence_}],
+            pruned=[(edge, "part of a cycle") for edge in removed],
+            converged=True,
+            n_iter=1,
+        )
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    if hasattr(X, "schema"):
+        frame: pd.DataFrame = X.to_pandas()
+        return frame
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise DataError(f"The data must have rows and columns; this array has the shape {array.shape}.")
+    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
+
+
+def _not_labels(frame: pd.DataFrame, numbers: list[str]) -> str:
+    first = frame.iloc[:, [str(name) for name in frame.columns].index(numbers[0])]
+    more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
+    whole = bool((first.dropna() % 1 == 0).all())
+    what = f"has {first.nunique()} levels, more than {MAX_LEVELS}" if whole else "is continuous"
+    return f"Column {numbers[0]}{more} {what}"
+
+
+def _told(candidates: Candidates | None, names: tuple[str, ...]) -> pd.DataFrame:
+    rows = [] if candidates is None else [
+        (name, tuple(names[v] for v in candidates.kept[node]), candidates.best_left_out(node))
+        for node, name in enumerate(names)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["variable", "candidates", "best_left_out"])

@@ -1,0 +1,113 @@
+"""The posterior of structures: the probability of every edge, of parent sets, and how well they are known.
+
+Whoever computes it (exactly or by sampling) fills in what it has; the rest is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polydag.errors import DataError, UsageError
+from polydag.graph import Edge, Graph
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Probabilities of edges and of parent sets.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables.
+    probabilities : array of shape (n, n)
+        `[i, j]` is the probability of `i -> j`.
+    method : str
+        How it was computed: "exact".
+    candidates : int array of shape (n, c), optional
+        Each variable's candidate parents.
+    sets : int array of shape (sets, k), optional
+        Parent sets as positions in a row of `candidates`, filled up with -1.
+    family_probabilities : array of shape (n, sets), optional
+        The probability of each parent set of each variable.
+    log_evidence : float, optional
+        The logarithm of the sum of all orders' weights (scores times prior factors, which are not
+        normalised).
+    draws : optional
+        Sampled orders or graphs.
+    diagnostics : DataFrame, optional
+        How far sampled probabilities can be trusted: R-hat and effective sample size per edge.
+    """
+
+    names: tuple[str, ...]
+    probabilities: Array
+    method: str
+    candidates: NDArray[np.int64] | None = None
+    sets: NDArray[np.int16] | None = None
+    family_probabilities: Array | None = None
+    log_evidence: float | None = None
+    draws: Any = None
+    diagnostics: pd.DataFrame | None = None
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """The probability of every edge, row -> column."""
+        import pandas as pd
+
+        return pd.DataFrame(self.probabilities, index=list(self.names), columns=list(self.names))
+
+    def index(self, name: object) -> int:
+        """The position of a variable."""
+        try:
+            return self.names.index(str(name))
+        except ValueError:
+            raise DataError(f"{name!r} is not a variable of this posterior.") from None
+
+    def parents(self, name: object) -> pd.DataFrame:
+        """The parent sets of a variable with their probabilities, the most probable first; none of 0."""
+        import pandas as pd
+
+        if self.family_probabilities is None or self.sets is None or self.candidates is None:
+            raise UsageError("This posterior has probabilities of edges only, not of parent sets.")
+        node = self.index(name)
+        own = self.family_probabilities[node]
+        order = np.argsort(-own, kind="stable")
+        order = order[own[order] > 0]
+        labels = [self.names[v] for v in self.candidates[node]]
+        parents = [tuple(labels[p] for p in row if p >= 0) for row in self.sets[order]]
+        return pd.DataFrame({"parents": parents, "probability": own[order]})
+
+    def graph(self, threshold: float = 0.5) -> Graph:
+        """The DAG of the edges with a probability above the threshold, which are its weights.
+
+        Where such edges form a cycle, the least probable of it goes; see `acyclic` for which.
+        """
+        return self.acyclic(threshold)[0]
+
+    def acyclic(self, threshold: float = 0.5, keep: ArrayLike | None = None) -> tuple[Graph, list[Edge]]:
+        """As `graph`, with the edges that were taken out of cycles; edges marked in `keep` stay."""
+        if not 0 <= threshold <= 1:
+            raise UsageError(f"A threshold of probabilities must lie in [0, 1]; got {threshold}.")
+        P = self.probabilities
+        kept = np.zeros(P.shape, dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
+        chosen = (threshold < P) | kept
+        # Of an edge and its reverse the more probable one stays; of equals, that in the variables' order.
+        both = chosen & chosen.T & ~kept
+        weaker = (P < P.T) | ((P == P.T) & np.tri(len(P), k=-1, dtype=bool)) | kept.T
+        dropped = both & weaker
+        adjacency = chosen & ~dropped
+        graph, removed = Graph(adjacency, self.names, np.where(adjacency, P, 0.0)).prune_cycles(kept)
+        first = [Edge(self.names[i], self.names[j], float(P[i, j])) for i, j in np.argwhere(dropped)]
+        return graph, first + removed
+
+    def __repr__(self) -> str:
+        likely = int((self.probabilities > 0.5).sum())
+        return f"<Posterior ({self.method}): {len(self.names)} variables, {likely} edges above 0.5>"
