@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 from polydag.graph import Edge, Graph
 
 
-class StructureLearner(BaseEstimator):  # type: ignore[misc]
+class StructureLearner(BaseEstimator, ABC):  # type: ignore[misc]
     """A learner of one graph from one table.
 
     Attributes
@@ -47,9 +48,9 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
+    @abstractmethod
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        raise NotImplementedError
 
     @property
     def weights_(self) -> NDArray[np.float64]:

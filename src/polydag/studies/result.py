@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polydag
-from polydag.graph import Graph
+from polydag.graph import Edge, Graph
 from polydag.studies.config import Config
 
 if TYPE_CHECKING:
@@ -82,16 +82,19 @@ class Result:
                 edge.source,
                 edge.target,
                 edge.weight,
-                self._probability(edge.source, edge.target),
+                self._probability(edge),
                 edge.directed,
             )
             for edge in self.graph.edges()
         ]
 
-    def _probability(self, source: str, target: str) -> float | None:
+    def _probability(self, edge: Edge) -> float | None:
+        """That of the direction shown; of either direction for an undirected edge."""
         if self.probabilities is None:
             return None
-        return float(self.probabilities[self.graph.index(source), self.graph.index(target)])
+        i, j = self.graph.index(edge.source), self.graph.index(edge.target)
+        P = self.probabilities
+        return float(P[i, j]) if edge.directed else float(P[i, j] + P[j, i])
 
 
 def versions() -> dict[str, str]:
