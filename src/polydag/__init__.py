@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from polydag import data, formats, metrics, simulate
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
-    from polydag.learners import BOSS, GES, PC, BayesianDiscovery, Bootstrap, EqualVariance, Notears
+    from polydag.learners import (
+        BOSS,
+        GES,
+        PC,
+        BayesianDiscovery,
+        Bootstrap,
+        EqualVariance,
+        FederatedNotears,
+        LinkedRowsDAG,
+        Notears,
+        RowDecorrelator,
+    )
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -29,7 +40,10 @@ _HOMES = {
     "Bootstrap": "polydag.learners",
     "EqualVariance": "polydag.learners",
     "GES": "polydag.learners",
+    "FederatedNotears": "polydag.learners",
+    "LinkedRowsDAG": "polydag.learners",
     "Notears": "polydag.learners",
+    "RowDecorrelator": "polydag.learners",
     "PC": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")
@@ -43,11 +57,14 @@ __all__ = [
     "DiscreteCounts",
     "Edge",
     "EqualVariance",
+    "FederatedNotears",
     "GaussianStats",
     "Graph",
     "Knowledge",
+    "LinkedRowsDAG",
     "Notears",
     "Regimes",
+    "RowDecorrelator",
     "data",
     "formats",
     "metrics",

@@ -11,7 +11,9 @@ from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.boss import BOSS
 from polydag.learners.discovery import BayesianDiscovery
 from polydag.learners.equal_variance import EqualVariance
+from polydag.learners.federated import FederatedNotears
 from polydag.learners.ges import GES
+from polydag.learners.linked import LinkedRowsDAG, RowDecorrelator
 from polydag.learners.notears import Notears
 from polydag.learners.pc import PC
 
@@ -31,6 +33,9 @@ __all__ = [
     "BayesianDiscovery",
     "Bootstrap",
     "EqualVariance",
+    "FederatedNotears",
+    "LinkedRowsDAG",
     "Notears",
+    "RowDecorrelator",
     "StructureLearner",
 ]

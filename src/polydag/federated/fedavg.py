@@ -1,0 +1,103 @@
+"""Federated averaging: sites keep nothing between rounds and may come and go.
+
+Each site that is there takes a proximal step from W on the mean loss of its own rows and the coordinator
+averages, weighted by rows; then it takes the step for λ and cycles. τ, the inverse length of a site's step,
+grows: long steps first, then ones so short that their mean is a gradient step on the pooled loss. With only
+some of the sites in a round the steps are noisy, so that it ends more coarsely than ADMM does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polydag.federated.iterative import Iterative
+from polydag.federated.messages import Arrays
+from polydag.federated.programs import Ask, State, Total
+from polydag.progress import report
+
+
+@dataclass(frozen=True, eq=False)
+class FedAvg(Iterative):
+    """The coordinator's side.
+
+    Parameters
+    ----------
+    sites : tuple of str
+        All sites, of which a random `participation` share is asked in a round.
+    """
+
+    sites: tuple[str, ...] = ()
+    participation: float = 1.0
+    seed: int = 0
+    max_rounds: int = 150
+    tau_first: float = 0.5
+    tau_last: float = 8.0
+    mu_first: float = 30.0
+    mu_last: float = 3e-4
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """A site may stay away from any round."""
+        return True
+
+    def _progress(self, number: int) -> float:
+        return min((number - 1) / (0.8 * self.max_rounds), 1.0)
+
+    def _tau(self, number: int) -> float:
+        return float(self.tau_first * (self.tau_last / self.tau_first) ** self._progress(number))
+
+    def _mu(self, number: int) -> float:
+        return float(self.mu_first * (self.mu_last / self.mu_first) ** self._progress(number))
+
+    def _asked(self, number: int) -> tuple[str, ...] | None:
+        if self.participation >= 1:
+            return None
+        rng = np.random.default_rng([self.seed, number])
+        count = max(1, round(self.participation * len(self.sites)))
+        return tuple(self.sites[i] for i in sorted(rng.permutation(len(self.sites))[:count]))
+
+    def everything(self, state: State) -> Arrays:
+        """A site keeps nothing, so it is told all there is to know."""
+        return {name: state[name] for name in ("centre", "rows", "scale", "pooled_scale")} | {
+            "group": self.group
+        }
+
+    def start(self, state: State) -> tuple[State, Ask]:
+        """W = 0 in every lane."""
+        lanes = len(state["lambdas"])
+        state = {**state, "settled": np.zeros(lanes, dtype=np.int64)}
+        return state, self._ask(state, 1)
+
+    def _ask(self, state: State, number: int) -> Ask:
+        W = state["W"] * state["scale"][:, None]
+        tau = np.full(len(W), self._tau(number))
+        return Ask("average", {"W": W, "tau": tau, **self.everything(state)}, sites=self._asked(number))
+
+    def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
+        """Average, then the server's step."""
+        number = len(state["history"]) // len(state["lambdas"]) + 1
+        scale = state["scale"][:, None]
+        share = np.maximum(total.arrays["share"], 1e-300)
+        mean = total.arrays["parameters"] / share / scale
+        tau, a = self._tau(number), float(state["unit"]) / self._mu(number)
+        W, h = state["W"].copy(), state["h"].copy()
+        rows = []
+        for lane, lambda_ in enumerate(state["lambdas"]):
+            weight = tau * state["scale"] ** 2
+            point = self.server_step(
+                mean[lane], weight, float(lambda_), (a, 0.0), W[lane], tolerance=1e-6, max_iter=3
+            )
+            size = max(float(np.linalg.norm(point.W * scale)), 1e-300)
+            moved = float(np.linalg.norm((point.W - W[lane]) * scale)) / size
+            W[lane], h[lane] = point.W, point.h
+            found = np.count_nonzero(point.W)
+            rows.append((number, lambda_, a, tau, np.nan, moved, point.h, found))
+        history = np.vstack([state["history"], np.array(rows, dtype=float)])
+        quiet = np.array([row[5] < 0.05 and self._progress(number) >= 1 for row in rows], dtype=np.int64)
+        state = {**state, "W": W, "h": h, "history": history, "settled": quiet}
+        report(self.label, number, self.max_rounds)
+        if number >= self.max_rounds:
+            return state, None
+        return state, self._ask(state, number + 1)

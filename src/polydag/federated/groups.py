@@ -1,0 +1,27 @@
+"""Which variables are scored by the same rows, when some rows were taken under intervention.
+
+Targets are known to all: every site says which variables it has set in which of its rows, and a row does not
+score the variables that were set in it. Variables that no regime tells apart form one group; without any
+intervention there is one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> NDArray[np.int64]:
+    """The group of each variable.
+
+    Examples
+    --------
+    >>> variable_groups(["a", "b", "c"], [frozenset(), frozenset({"b"})]).tolist()
+    [0, 1, 0]
+    """
+    known = sorted(set(regimes), key=sorted)
+    pattern = [tuple(name in targets for targets in known) for name in names]
+    order = {each: number for number, each in enumerate(dict.fromkeys(pattern))}
+    return np.array([order[each] for each in pattern], dtype=np.int64)

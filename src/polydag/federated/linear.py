@@ -1,0 +1,256 @@
+"""A site's side of all linear methods: everything is computed from the site's own sufficient statistics.
+
+The loss of a site is its share of the pooled one, `½ Σ_j (e_j − w_j)ᵀ S_kj (e_j − w_j)`, with `S_kj` taken
+about the *common* mean and divided by the *total* number of rows. ADMM's step (8) comes from one
+eigendecomposition of `S_k`, made once. Parameters are exchanged as `s_i W_ij`, with `s` a scale that the
+coordinator chooses: with the pooled standard deviations, ρ2 has no units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+from polydag.federated.messages import Arrays
+from polydag.federated.programs import Ask, State
+from polydag.stats import GaussianStats, Regimes
+
+Array = NDArray[np.float64]
+UNITS = 100.0  # a column whose scale is this far from the pooled one was probably measured in other units
+
+
+class Factors(NamedTuple):
+    """`S_k` in scaled units, per group: eigenvalues, eigenvectors, and the linear term."""
+
+    values: Array
+    vectors: Array
+    linear: Array
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLocal:
+    """Answers questions about rows of which it knows the statistics.
+
+    Parameters
+    ----------
+    stats : GaussianStats or Regimes
+        Of the site's rows, per set of intervened variables where there are any.
+    learner : estimator, optional
+        What learns from this site alone, for voting.
+    """
+
+    stats: GaussianStats | Regimes[GaussianStats]
+    learner: Any = None
+    _factors: dict[bytes, Factors] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are."""
+        return self.stats.n
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.stats.names
+
+    def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """What the site adds to the sum that was asked for."""
+        tasks: dict[str, Callable[[State, Ask], tuple[State, Arrays]]] = {
+            "centre": self._centre,
+            "scale": self._scale,
+            "scatter": self._scatter,
+            "consensus": self._consensus,
+            "average": self._average,
+            "losses": self._losses,
+            "families": self._families,
+            "vote": self._vote,
+        }
+        if ask.task not in tasks:
+            raise DataError(f"This site does not know the question {ask.task!r}.")
+        return tasks[ask.task](state, ask)
+
+    def told(self, state: State, arrays: Arrays) -> list[str]:
+        """Columns whose scale here is far from the pooled one."""
+        if "pooled_scale" not in arrays:
+            return []
+        parts = [self.stats] if isinstance(self.stats, GaussianStats) else list(self.stats.parts.values())
+        own = np.sqrt(sum(part.scatter.diagonal() for part in parts) / self.n_rows)
+        notes = []
+        for name, here, there in zip(self.names, own, arrays["pooled_scale"], strict=True):
+            if here > 0 and there > 0 and max(here / there, there / here) > UNITS:
+                notes.append(
+                    f"column {name} has a standard deviation of {here:.3g} here and {there:.3g} over all "
+                    "sites: compare the units."
+                )
+        return notes
+
+    def _require_columns(self, ask: Ask) -> None:
+        if list(ask.meta["columns"]) != list(self.names):
+            raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
+
+    def _rows(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
+        """The statistics of the rows that score the variables of one group."""
+        if isinstance(self.stats, GaussianStats):
+            return [self.stats]
+        name = self.names[int(np.flatnonzero(group == g)[0])]
+        return [part for targets, part in self.stats.parts.items() if name not in targets]
+
+    def _gram(self, state: State, g: int) -> Array:
+        """The group's scatter about the common centre."""
+        d = len(self.names)
+        total = np.zeros((d, d))
+        for part in self._rows(g, state["group"]):
+            off = part.mean - state["centre"][g]
+            total += part.scatter + part.n * np.outer(off, off)
+        return total
+
+    def _grams(self, state: State) -> Array:
+        return np.array([self._gram(state, g) for g in range(len(state["centre"]))])
+
+    def _centre(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        self._require_columns(ask)
+        group = ask.arrays["group"]
+        parts = [self._rows(g, group) for g in range(int(group.max()) + 1)]
+        n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
+        zero = np.zeros(len(self.names))
+        sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
+        # How many directions the rows span: what a typical eigenvalue of S_k is measured by.
+        rank = np.array([min(float(n.max()), float(len(self.names)))])
+        return {**state, "group": group}, {"rows": n, "sums": sums, "rank": rank}
+
+    def _scale(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        state = {**state, "centre": ask.arrays["centre"]}
+        return state, {"squares": np.array([gram.diagonal() for gram in self._grams(state)])}
+
+    def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """The statistics about the common centre, per set of intervened variables."""
+        d = len(self.names)
+        centre = ask.arrays["centre"][0]
+        parts = {frozenset(): self.stats} if isinstance(self.stats, GaussianStats) else self.stats.parts
+        sent: dict[str, Array] = {}
+        for regime in ask.meta["regimes"]:
+            part = parts.get(frozenset(regime))
+            label = ",".join(regime)
+            off = np.zeros(d) if part is None else part.mean - centre
+            n = 0.0 if part is None else part.n
+            sent[f"rows[{label}]"] = np.array([n])
+            sent[f"offsets[{label}]"] = n * off
+            scatter = np.zeros((d, d)) if part is None else part.scatter + n * np.outer(off, off)
+            sent[f"scatter[{label}]"] = scatter
+        return {**state, "centre": ask.arrays["centre"]}, sent
+
+    def _factorised(self, state: State) -> Factors:
+        """One eigendecomposition a group, made on first use and kept."""
+        key = b"".join(state[name].tobytes() for name in ("centre", "rows", "scale"))
+        if key not in self._factors:
+            scale = state["scale"]
+            S = self._grams(state) / state["rows"][:, None, None]
+            values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
+            self._factors.clear()
+            self._factors[key] = Factors(np.maximum(values, 0.0), vectors, S / scale[:, None])
+        return self._factors[key]
+
+    def proximal(self, state: State, centre: Array, rho: Array) -> Array:
+        """Eq. (8): `argmin loss(B) + ρ/2 ‖B − C‖²` for each of several centres C and ρ, in scaled units."""
+        factors = self._factorised(state)
+        B = np.empty_like(centre)
+        for g, (values, V, linear) in enumerate(zip(*factors, strict=True)):
+            members = state["group"] == g
+            right = linear[:, members] + rho[:, None, None] * centre[:, :, members]
+            B[:, :, members] = V @ ((V.T @ right) / (values[:, None] + rho[:, None, None]))
+        return B
+
+    def _consensus(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """One round of ADMM: the multipliers follow the new W, then (8), over-relaxed."""
+        state = _with_constants(state, ask)
+        W, rho = ask.arrays["W"], ask.arrays["rho"]
+        relax = float(ask.meta["relax"])
+        if "pending" in state:
+            multiplier = (state["rho"] / rho)[:, None, None] * (state["pending"] - W)
+        else:
+            multiplier = np.zeros_like(W)
+        B = self.proximal(state, W - multiplier, rho)
+        pending = relax * B + (1 - relax) * W + multiplier
+        spread = ((B - W) ** 2).sum(axis=(1, 2))
+        return {**state, "pending": pending, "rho": rho}, {"parameters": pending, "spread": spread}
+
+    def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """Stateless: a proximal step from W on this site's own mean loss, weighted by its rows."""
+        constants = _with_constants({"group": ask.arrays["group"]}, ask)
+        constants["centre"] = ask.arrays["centre"]
+        own = np.array(
+            [max(self._own_rows(g, constants["group"]), 0.0) for g in range(len(constants["rows"]))]
+        )
+        share = own / constants["rows"]
+        W, tau = ask.arrays["W"], ask.arrays["tau"]
+        B = W.copy()
+        for g, weight in enumerate(share):
+            if weight > 0:  # τ times the site's share: the same step on the mean loss of its own rows
+                members = constants["group"] == g
+                B[:, :, members] = self.proximal(constants, W, tau * weight)[:, :, members]
+        columns = share[constants["group"]]
+        return state, {"parameters": B * columns, "share": columns}
+
+    def _own_rows(self, g: int, group: NDArray[np.int64]) -> float:
+        return float(sum(part.n for part in self._rows(g, group)))
+
+    def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """The residual sum of squares of every variable, for each of several W."""
+        W = ask.arrays["weights"]
+        state = _known(state, ask)
+        residual = np.eye(W.shape[1]) - W
+        squares = np.empty(W.shape[:2])
+        for g, gram in enumerate(self._grams(state)):
+            members = state["group"] == g
+            columns = residual[:, :, members]
+            squares[:, members] = np.einsum("lij,ik,lkj->lj", columns, gram, columns, optimize=True)
+        return state, {"squares": squares}
+
+    def _families(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """The loss of candidate families: covariances of pairs that occur in one family, nothing else."""
+        state = _known(state, ask)
+        grams = self._grams(state)
+        return state, {"families": grams[ask.arrays["pairs"].astype(bool)]}
+
+    def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """The graph that the site finds by itself; a site whose rows do not do for that finds none."""
+        self._require_columns(ask)
+        try:
+            graph = self.learner.fit(self.stats).graph_
+        except DataError:
+            nothing = np.zeros((len(self.names), len(self.names)))
+            return state, {"edges": nothing, "weights": nothing}
+        return state, {"edges": graph.adjacency.astype(float), "weights": np.array(graph.weights)}
+
+
+def _with_constants(state: State, ask: Ask) -> dict[str, Any]:
+    """The state with what the coordinator says once: total rows and the scale of parameters."""
+    told = {name: ask.arrays[name] for name in ("rows", "scale") if name in ask.arrays}
+    return {**state, **told}
+
+
+def _known(state: State, ask: Ask) -> dict[str, Any]:
+    told = {name: ask.arrays[name] for name in ("group", "centre") if name in ask.arrays}
+    return {**state, **told}
+
+
+def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
+    """How a table's columns differ from those of the study."""
+    here, there = set(found), set(expected)
+    if here != there:
+        parts = [
+            f"{what} {', '.join(sorted(names))}"
+            for what, names in (("lacks", there - here), ("has besides", here - there))
+            if names
+        ]
+        return f"Its columns differ from the other sites': it {' and '.join(parts)}."
+    place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    return (
+        f"Its columns are in another order: number {place + 1} is {found[place]}, elsewhere "
+        f"{expected[place]}. Bring them into the same order."
+    )

@@ -1,0 +1,84 @@
+"""What a method consists of: a program that asks and is told sums, and a local side that answers.
+
+Neither sees a message or a single site's numbers, so the way in which sums are formed can change (masked,
+noisy) without a change to any method. State is a flat mapping of named arrays, so that it can be saved as it
+is; everything else in these objects is fixed before the first round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from polydag.federated.messages import Array, Arrays
+
+State = Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A question to the sites.
+
+    Attributes
+    ----------
+    task : str
+        What a site is to compute.
+    arrays, meta : mappings
+        What it needs to know for that.
+    sites : tuple of str, optional
+        Whom it goes to; all members by default.
+    """
+
+    task: str
+    arrays: Arrays = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    sites: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The end of a program; the arrays are told to all sites."""
+
+    arrays: Arrays
+
+
+class Total(NamedTuple):
+    """The sum of what sites answered, and how many there were."""
+
+    arrays: Arrays
+    n_sites: int
+
+
+class Program(Protocol):
+    """The coordinator's side of a method."""
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """Whether a round may end without some of the sites."""
+        ...
+
+    def begin(self) -> tuple[State, Ask]:
+        """The first question."""
+        ...
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        """The next question, given the sum of the answers to the last."""
+        ...
+
+
+class Local(Protocol):
+    """A site's side of a method: it holds the site's data."""
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are."""
+        ...
+
+    def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """What the site adds to the sum."""
+        ...
+
+    def told(self, state: State, arrays: Arrays) -> list[str]:
+        """What the owner should know, given what came back from the coordinator."""
+        ...

@@ -1,0 +1,63 @@
+"""A study in pieces that survive an interruption: blocks of rounds, each a piece of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from polydag.checkpoint import piece
+from polydag.federated.engine import Federation, begin, run
+from polydag.federated.ledger import Disclosed
+from polydag.federated.machine import RUNNING, Coordinator, CoordinatorState, Site, SiteState
+from polydag.federated.messages import Array, Arrays
+from polydag.federated.storing import from_arrays, to_arrays
+
+BLOCK = 20  # rounds between two saves
+
+
+def pack(federation: Federation) -> dict[str, Array]:
+    """All states and the ledger as one flat mapping of arrays."""
+    arrays = {f"coordinator|{name}": a for name, a in to_arrays(federation.coordinator).items()}
+    for site, state in federation.sites.items():
+        arrays |= {f"site|{site}|{name}": a for name, a in to_arrays(state).items()}
+    columns = (
+        zip(*federation.disclosed, strict=True) if federation.disclosed else [()] * len(Disclosed._fields)
+    )
+    for field, column in zip(Disclosed._fields, columns, strict=True):
+        arrays[f"disclosed|{field}"] = np.array(column)
+    return arrays
+
+
+def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
+    """The federation back, to the last bit."""
+    owned: dict[str, dict[str, Array]] = {name: {} for name in sites}
+    central: dict[str, Array] = {}
+    for key, array in arrays.items():
+        kind, _, rest = key.partition("|")
+        if kind == "coordinator":
+            central[rest] = array
+        elif kind == "site":
+            site, _, name = rest.partition("|")
+            owned[site][name] = array
+    columns = [arrays[f"disclosed|{field}"].tolist() for field in Disclosed._fields]
+    return Federation(
+        from_arrays(CoordinatorState, central),
+        {name: from_arrays(SiteState, own) for name, own in owned.items()},
+        tuple(Disclosed(*row) for row in zip(*columns, strict=True)),
+    )
+
+
+def run_in_pieces(coordinator: Coordinator, sites: Mapping[str, Site], key: str) -> Federation:
+    """Run a study to its end; blocks that are stored already are not run again."""
+    federation = begin(sites)
+    block = 0
+    while federation.coordinator.status == RUNNING:
+        now = federation
+
+        def further(now: Federation = now) -> dict[str, Array]:
+            return pack(run(coordinator, sites, now, rounds=BLOCK))
+
+        federation = unpack(piece(f"{key}-rounds-{block}", further), sites)
+        block += 1
+    return federation

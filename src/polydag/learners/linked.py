@@ -1,0 +1,451 @@
+"""Linked rows: a transformer that decorrelates them, and a learner of Gaussian DAGs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.graph import Edge, Graph
+from polydag.learners.base import StructureLearner
+from polydag.learners.ges import GES
+from polydag.losses import LeastSquares
+from polydag.regression import fit_graph
+from polydag.rowcov.bcd import LAMBDA2, Problem
+from polydag.rowcov.dependence import DependenceTest, sentence
+from polydag.rowcov.estimate import (
+    given_dag,
+    judge,
+    means_of,
+    over_permutations,
+    residuals,
+    scaled_problem,
+    unpenalised,
+)
+from polydag.rowcov.path import PATIENCE, Path, lambda_path
+from polydag.rowcov.precision import RowPrecision
+from polydag.rowcov.table import LinkedTable
+from polydag.stats import GaussianStats
+
+Array = NDArray[np.float64]
+_AGREED = 0.01  # the largest change of a row correlation between rounds that counts as none
+
+
+class _RowCorrelation(BaseEstimator):  # type: ignore[misc]
+    """What a fitted estimator tells about the rows.
+
+    Attributes
+    ----------
+    row_precision_ : RowPrecision
+        Θ, with its factor and inverse, one block for each connected component.
+    effective_n_ : float
+        How many independent rows these are worth for finding edges, `n²/tr(Σ²)`.
+    test_, test_after_ : DependenceTest
+        Are linked rows correlated? In the data, and in what is left after decorrelation.
+    column_correlations_ : Series
+        Each column's average correlation over the links; they should be alike, since Σ is common to all.
+    structure_ : str
+        "free", "common" or "independent".
+    summary_ : str
+        What the test says, in a sentence.
+    """
+
+    row_precision_: RowPrecision
+    test_: DependenceTest
+    test_after_: DependenceTest
+    column_correlations_: pd.Series[float]
+    structure_: str
+    summary_: str
+
+    @property
+    def row_correlation_(self) -> Any:
+        """Σ, sparse, rows in the order of the data."""
+        return self.row_precision_.correlation()
+
+    @property
+    def row_factor_(self) -> Any:
+        """`L` with `Σ⁻¹ = LᵀL`, sparse: the `row_factor` of `GaussianStats.from_data`."""
+        return self.row_precision_.factor()
+
+    @property
+    def effective_n_(self) -> float:
+        """How many independent rows these are worth for finding edges."""
+        return self.row_precision_.effective_n
+
+    def _describe(self, problem: Problem, table: LinkedTable, precision: RowPrecision, left: Array) -> None:
+        verdict = judge(problem, table, precision, left)
+        self.row_precision_ = precision
+        self.structure_ = problem.structure
+        self.test_, self.test_after_ = verdict.before, verdict.after
+        self.column_correlations_ = pd.Series(verdict.columns, index=list(table.names))
+        self.summary_ = sentence(
+            verdict.before, table.links.n, precision.effective_n, table.links, table.group
+        )
+        if same := [name for name, r in self.column_correlations_.items() if r > 0.99]:
+            warnings.warn(
+                f"Column {', '.join(map(str, same))} is the same in all linked rows: it says nothing about "
+                "single rows, and Σ is assumed common to all columns. Make it a covariate, or leave it out.",
+                DataWarning,
+                stacklevel=4,
+            )
+
+
+class RowDecorrelator(TransformerMixin, _RowCorrelation):  # type: ignore[misc]
+    """Make linked rows independent, whatever the order of the variables.
+
+    The correlation Σ of the rows is estimated in random orders of the columns and averaged (as the inverse Θ,
+    so that rows without a link stay conditionally independent); the transformed table is `L (X − means)` with
+    `Σ⁻¹ = LᵀL`. Its rows follow the same DAG with the same weights.
+
+    Parameters
+    ----------
+    links : pairs of rows, networkx graph, sparse matrix, labels, coordinates, Links, or the name of a column
+        Which rows may depend on each other. Rows are named as in the table's index, or numbered from 0. One
+        dimension is group labels, as is the column that a text names; a table of decimal numbers is
+        coordinates, with 5 neighbours each (`polydag.rowcov.Links.from_coordinates` for another number).
+    covariates : names of columns, or array of shape (n, q), optional
+        What the means depend on, besides an intercept; these columns are not transformed.
+    structure : {"auto", "free", "common", "independent"}
+        One strength for each link, or one common to all. "auto" is free where there are columns enough.
+    lambda2 : float
+        The penalty on Θ's entries, for the free structure.
+    n_permutations : int
+        How many orders of the columns are averaged, for the free structure.
+    random_state : int, optional
+        The seed of the orders.
+    n_jobs : int
+        Threads for the network's components.
+
+    Examples
+    --------
+    >>> from polydag import simulate
+    >>> dag = simulate.dag(40, n_edges=40, random_state=0)
+    >>> schools = simulate.clusters("equi", 200, 5, base=0.7)
+    >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
+    >>> model = RowDecorrelator([row // 5 for row in range(200)], random_state=0).fit(X)
+    >>> print(model.summary_)
+    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 68.
+    """
+
+    means_: Array
+
+    def __init__(
+        self,
+        links: Any = None,
+        *,
+        covariates: Any = None,
+        structure: str = "auto",
+        lambda2: float = LAMBDA2,
+        n_permutations: int = 5,
+        random_state: int | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.links = links
+        self.covariates = covariates
+        self.structure = structure
+        self.lambda2 = lambda2
+        self.n_permutations = n_permutations
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Estimate how the rows are correlated; `y` is ignored."""
+        table = LinkedTable.of(X, self.links, self.covariates)
+        self._fit(table, scaled_problem(table, self.structure, self.lambda2, self.n_jobs))
+        return self
+
+    def _fit(self, table: LinkedTable, scaled: tuple[Problem, Array]) -> None:
+        if self.n_permutations < 1:
+            raise UsageError(f"n_permutations must be at least 1; got {self.n_permutations}.")
+        problem, scale = scaled
+        found = over_permutations(problem, self.n_permutations, self.random_state)
+        self._describe(problem, table, found.precision, found.residuals)
+        self.residuals_ = found.residuals
+        self.means_ = means_of(problem, found.precision) * scale
+        self.n_features_in_ = len(table.names)
+        self.feature_names_in_ = np.array(table.names, dtype=object)
+        self._table = table
+
+    def transform(self, X: Any) -> Any:
+        """`L (X − means)` of a table with the fitted rows; a DataFrame where X is one."""
+        group = self.links if isinstance(self.links, str) else ""
+        values, covariates = self._table.of_same_rows(X, group, self.covariates)
+        result = decorrelated(values, covariates, self.means_, self.row_precision_)
+        if not hasattr(X, "columns"):
+            return result
+        return pd.DataFrame(result, columns=list(self._table.names), index=X.index)
+
+
+def decorrelated(values: Array, covariates: Array | None, means: Array, precision: RowPrecision) -> Array:
+    """`L (X − Z M)`."""
+    ones = np.ones((len(values), 1))
+    Z = ones if covariates is None else np.concatenate([ones, covariates], axis=1)
+    return precision.whiten(values - Z @ means)
+
+
+class _Round(NamedTuple):
+    """One round of decorrelation and learning."""
+
+    round: int
+    n_edges: int
+    changed_edges: int
+    row_correlation_change: float
+    effective_n: float
+
+
+class LinkedRowsDAG(_RowCorrelation, StructureLearner):
+    """Gaussian DAGs when individuals are connected.
+
+    With a known `order` of the variables, block coordinate descent estimates DAG and row correlation jointly.
+    Without, the rows are decorrelated and any learner for independent rows does the rest; with `max_rounds`
+    above 1 its graph then gives a better estimate of the row correlation, and so on until both agree.
+
+    Parameters
+    ----------
+    links, covariates, structure, lambda2, n_permutations, random_state, n_jobs
+        As for `RowDecorrelator`.
+    order : sequence of names, optional
+        All variables, causes before effects.
+    learner : estimator, optional
+        For an unknown order; `GES()` by default.
+    lambda_ : float or "bic"
+        λ1, the penalty on the edges for standardised columns, for a known order.
+    threshold : float or "ebic"
+        Which edges are too weak, for a known order: those with weights below a number, of standardised
+        columns; or those without which the extended BIC is lower.
+    extended : bool
+        Whether the choice of λ1 counts the entries of Θ as well.
+    max_rounds : int
+        How often decorrelation and learning alternate at most, for an unknown order.
+
+    Attributes
+    ----------
+    lambda_used_ : float
+        λ1 of the result (known order).
+    stopped_ : str
+        Why the path of λ1 ended early, where too many edges made it (known order).
+    learner_ : estimator
+        The fitted learner (unknown order).
+
+    References
+    ----------
+    Li, H. and Zhou, Q. (2019). Gaussian DAGs on network data.
+
+    Examples
+    --------
+    >>> from polydag import metrics, simulate
+    >>> dag = simulate.dag(40, n_edges=40, random_state=0)
+    >>> schools = simulate.clusters("equi", 200, 5, base=0.7)
+    >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
+    >>> school = [row // 5 for row in range(200)]
+    >>> model = LinkedRowsDAG(school, order=dag.topological_order()).fit(X)
+    >>> metrics.shd(true=dag, estimate=model.graph_)
+    0
+    """
+
+    lambda_used_: float
+
+    def __init__(
+        self,
+        links: Any = None,
+        *,
+        order: Sequence[str] | None = None,
+        learner: Any = None,
+        lambda_: float | Literal["bic"] = "bic",
+        threshold: float | Literal["ebic"] = "ebic",
+        covariates: Any = None,
+        structure: str = "auto",
+        lambda2: float = LAMBDA2,
+        extended: bool = False,
+        n_permutations: int = 5,
+        max_rounds: int = 1,
+        random_state: int | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.links = links
+        self.order = order
+        self.learner = learner
+        self.lambda_ = lambda_
+        self.threshold = threshold
+        self.covariates = covariates
+        self.structure = structure
+        self.lambda2 = lambda2
+        self.extended = extended
+        self.n_permutations = n_permutations
+        self.max_rounds = max_rounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from a DataFrame or an array with one line for each row of the network; `y` is ignored."""
+        self._check_parameters()
+        table = LinkedTable.of(X, self.links, self.covariates)
+        scaled = scaled_problem(table, self.structure, self.lambda2, self.n_jobs)
+        if self.order is not None:
+            self._fit_ordered(table, *scaled)
+        else:
+            self._fit_unordered(table, scaled)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.order is not None and self.learner is not None:
+            raise UsageError("Give an order, or a learner for an unknown order, not both.")
+        for name, word in (("lambda_", "bic"), ("threshold", "ebic")):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (value >= 0 and np.isfinite(value) if number else value == word):
+                raise UsageError(f"{name} must be {word!r} or a number that is not negative; got {value!r}.")
+        if self.max_rounds < 1:
+            raise UsageError(f"max_rounds must be at least 1; got {self.max_rounds}.")
+
+    def _fit_ordered(self, table: LinkedTable, problem: Problem, scale: Array) -> None:
+        order = _places(self.order or (), table.names)
+        own = problem.reordered(order)
+        number = None if self.lambda_ == "bic" else float(self.lambda_)
+        path = lambda_path(
+            own,
+            smallest=number,
+            patience=PATIENCE if number is None else None,
+            extended=self.extended,
+            precision=unpenalised(own).precision if own.structure == "common" else None,
+        )
+        chosen = path.best if number is None else len(path.fits) - 1
+        fit = path.fits[chosen]
+        self.stopped_ = path.crowded
+        if path.crowded and chosen == len(path.fits) - 1:  # so that it may have decided the result
+            warnings.warn(path.crowded, DataWarning, stacklevel=3)
+        back = np.argsort(order)
+        B = fit.weights[np.ix_(back, back)]
+        G = fit.G[np.ix_(back, back)]
+        kept, weights = self._edges(
+            B, GaussianStats(len(own.X), np.zeros(len(B)), G, table.names, len(own.X))
+        )
+        units = scale[None, :] / scale[:, None]
+        names = table.names
+        self._describe(problem, table, fit.precision, residuals(own, fit))
+        self.lambda_used_ = path.lambdas[chosen]
+        reason = "raises the extended BIC" if self.threshold == "ebic" else "below the threshold"
+        removed = [
+            (Edge(names[i], names[j], float(B[i, j] * units[i, j])), reason)
+            for i, j in np.argwhere((B != 0) & ~kept)
+        ]
+        self._keep(
+            Graph(kept, names, weights * units),
+            raw_weights=B * units,
+            history=_history(path),
+            pruned=removed,
+            converged=fit.converged,
+            n_iter=sum(len(each.objectives) for each in path.fits),
+        )
+        if not fit.converged:
+            warnings.warn(
+                f"Block coordinate descent stopped before its tolerance at λ1 = {self.lambda_used_:.3g}; "
+                "raise lambda_ or lambda2.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _edges(self, B: Array, stats: GaussianStats) -> tuple[NDArray[np.bool_], Array]:
+        """Which edges stay, and their least-squares weights (of standardised, decorrelated columns)."""
+        loss = LeastSquares.from_stats(stats)
+        if self.threshold == "ebic":
+            nothing = np.zeros(B.shape, dtype=bool)
+            weights, _ = fit_graph(loss, B != 0, nothing, 1.0)
+            return weights != 0, weights
+        kept = np.abs(B) > float(self.threshold)
+        weights, _ = fit_graph(loss, kept, kept, None)
+        return kept, weights
+
+    def _fit_unordered(self, table: LinkedTable, scaled: tuple[Problem, Array]) -> None:
+        problem, scale = scaled
+        first = RowDecorrelator(n_permutations=self.n_permutations, random_state=self.random_state)
+        first._fit(table, scaled)
+        precision, left = first.row_precision_, None
+        model = self._learn(table, first.means_, precision)
+        rounds = [_Round(1, model.graph_.n_edges, model.graph_.n_edges, np.nan, precision.effective_n)]
+        agreed = self.max_rounds == 1
+        while not agreed and len(rounds) < self.max_rounds:
+            dag = _member(model)
+            if dag is None:
+                break
+            order = [dag.index(name) for name in dag.topological_order()]
+            fit = given_dag(problem, dag.adjacency, order)
+            change = _largest_change(fit.precision, precision)
+            precision, left = fit.precision, residuals(problem.reordered(np.array(order)), fit)
+            before = model.graph_.adjacency
+            model = self._learn(table, means_of(problem, precision) * scale, precision)
+            changed = int(
+                np.triu((before != model.graph_.adjacency) | (before != model.graph_.adjacency).T).sum()
+            )
+            rounds.append(
+                _Round(len(rounds) + 1, model.graph_.n_edges, changed, change, precision.effective_n)
+            )
+            agreed = changed == 0 and change < _AGREED
+        self.learner_ = model
+        self._describe(problem, table, precision, first.residuals_ if left is None else left)
+        self._keep(
+            model.graph_,
+            raw_weights=getattr(model, "raw_weights_", model.graph_.weights),
+            history=rounds,
+            pruned=[],
+            converged=bool(getattr(model, "converged_", True)) and agreed,
+            n_iter=len(rounds),
+        )
+        if not agreed:
+            warnings.warn(
+                f"Graph and row correlation did not agree after {len(rounds)} rounds; raise max_rounds, or "
+                "use the graph of one round (max_rounds=1).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _learn(self, table: LinkedTable, means: Array, precision: RowPrecision) -> Any:
+        rows = decorrelated(table.values, table.covariates, means, precision)
+        learner = GES() if self.learner is None else clone(self.learner)
+        return learner.fit(pd.DataFrame(rows, columns=list(table.names)))
+
+
+def _places(order: Sequence[str], names: tuple[str, ...]) -> NDArray[np.int64]:
+    told = [str(name) for name in order]
+    if unknown := [name for name in told if name not in set(names)]:
+        raise DataError(f"The order names {', '.join(unknown)}, which the data does not have.")
+    if lost := [name for name in names if name not in set(told)]:
+        raise DataError(f"The order lacks {', '.join(lost)}. Name every variable, causes before effects.")
+    if len(told) > len(names):
+        twice = next(name for name in told if told.count(name) > 1)
+        raise DataError(f"The order names {twice} twice.")
+    return np.array([names.index(name) for name in told], dtype=np.int64)
+
+
+def _history(path: Path) -> list[dict[str, float]]:
+    return [
+        {
+            "lambda_": lam,
+            "n_edges": int(np.count_nonzero(fit.state.phi)),
+            "criterion": criterion,
+            "objective": fit.objectives[-1],
+            "iterations": len(fit.objectives),
+        }
+        for lam, fit, criterion in zip(path.lambdas, path.fits, path.criteria, strict=True)
+    ]
+
+
+def _member(model: Any) -> Graph | None:
+    """A DAG of the learned class; None where there is none."""
+    dag: Graph | None = getattr(model, "dag_", None)
+    graph: Graph = model.graph_
+    try:
+        return graph.to_dag() if dag is None else dag
+    except DataError:
+        return None
+
+
+def _largest_change(new: RowPrecision, old: RowPrecision) -> float:
+    pairs = zip(new.correlations, old.correlations, strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)

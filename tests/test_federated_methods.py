@@ -1,0 +1,333 @@
+"""The federated methods: each step against brute force, the whole against pooling."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from polydag import EqualVariance, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
+from polydag.acyclicity import ACYCLICITY
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.federated.admm import Admm
+from polydag.federated.groups import variable_groups
+from polydag.federated.linear import LinearLocal
+from polydag.federated.programs import Ask
+from polydag.federated.schedules import Default, Paper, Pressure, Seen
+from polydag.learners.federated import FederatedNotears
+from polydag.losses import LeastSquares
+
+quick = settings(max_examples=15, deadline=None)
+seeds = st.integers(0, 2**31 - 1)
+
+
+def split(rows: pd.DataFrame, k: int) -> list[pd.DataFrame]:
+    return [rows.iloc[part] for part in np.array_split(np.arange(len(rows)), k)]
+
+
+@pytest.fixture(scope="module")
+def dag() -> Graph:
+    return simulate.dag(8, expected_edges=10, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def rows(dag: Graph) -> pd.DataFrame:
+    return simulate.linear(dag, n=400, random_state=2)
+
+
+@quick
+@given(seeds, st.integers(1, 9), st.floats(1e-3, 10))
+def test_the_clients_step_is_the_minimum_that_brute_force_finds(seed: int, n: int, rho: float) -> None:
+    rng = np.random.default_rng(seed)
+    d, total = 3, 40.0
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    local = LinearLocal(GaussianStats.from_data(X))
+    mean, scale, W = rng.normal(size=d), rng.uniform(0.5, 2, d), rng.normal(size=(1, d, d))
+    state = {
+        "group": np.zeros(d, dtype=np.int64),
+        "centre": mean[None],
+        "rows": np.array([total]),
+        "scale": scale,
+    }
+    B = local.proximal(state, W, np.array([rho]))[0]
+
+    def objective(flat: np.ndarray) -> float:
+        own = flat.reshape(d, d)
+        residual = (X - mean) - ((X - mean) / scale) @ own
+        return float((residual**2).sum() / (2 * total) + rho / 2 * ((own - W[0]) ** 2).sum())
+
+    found = minimize(objective, np.zeros(d * d), method="BFGS", options={"gtol": 1e-9})
+    assert objective(B.ravel()) <= found.fun + 1e-9
+    assert pytest.approx(found.x.reshape(d, d), abs=1e-3) == B
+
+
+@quick
+@given(seeds)
+def test_a_round_of_admm_is_equations_2_to_4(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d, rho, later = 3, 0.3, 0.5
+    local = LinearLocal(GaussianStats.from_data(rng.normal(size=(6, d))))
+    state = {"group": np.zeros(d, dtype=np.int64), "centre": np.zeros((1, d))}
+    told = {"rows": np.array([30.0]), "scale": np.ones(d)}
+    W1, W2 = rng.normal(size=(2, 1, d, d))
+    state, first = local.answer(
+        state, Ask("consensus", {"W": W1, "rho": np.array([rho]), **told}, {"relax": 1.0})
+    )
+    S = local._gram(state, 0) / 30
+    B1 = np.linalg.solve(S + rho * np.eye(d), rho * W1[0] + S)
+    assert first["parameters"][0] == pytest.approx(B1)
+    beta = rho * (B1 - W2[0])
+    _, second = local.answer(state, Ask("consensus", {"W": W2, "rho": np.array([later])}, {"relax": 1.0}))
+    B2 = np.linalg.solve(S + later * np.eye(d), later * W2[0] - beta + S)
+    assert second["parameters"][0] == pytest.approx(B2 + beta / later)
+    assert second["spread"][0] == pytest.approx(((B2 - W2[0]) ** 2).sum())
+
+
+@quick
+@given(seeds, st.sampled_from(["expm", "logdet"]))
+def test_the_servers_step_cannot_be_bettered_nearby(seed: int, measure: str) -> None:
+    rng = np.random.default_rng(seed)
+    d, lambda_, a, b = 4, 0.05, 0.5, 2.0
+    names = tuple("abcd")
+    masks = Knowledge(forbidden=[("a", "b")]).masks(names)
+    program = Admm(names, masks, np.zeros(d, dtype=np.int64), lambda_, 0.3, measure, Paper())
+    M, g = rng.normal(size=(d, d)), rng.uniform(0.5, 2, d)
+    point = program.server_step(M, g, lambda_, (a, b), np.zeros((d, d)), tolerance=1e-12, max_iter=5000)
+
+    def objective(W: np.ndarray) -> float:
+        h = ACYCLICITY[measure]().value_and_grad(W * W)[0]
+        near = 0.5 * (g[:, None] * (W - M) ** 2)[~np.eye(d, dtype=bool)].sum()
+        return float(near + lambda_ * np.abs(W).sum() + a * h + b / 2 * h * h)
+
+    assert point.W[0, 1] == 0
+    assert not point.W.diagonal().any()
+    free = ~masks.forbidden
+    for _ in range(30):
+        step = np.where(free, rng.normal(size=(d, d)), 0.0) * 1e-3
+        assert objective(point.W) <= objective(point.W + step) + 1e-8
+
+
+def test_the_papers_penalties_grow_as_equations_5_to_7() -> None:
+    now = Paper().first(1.0, 1.0)
+    assert now == Pressure(0.0, 1e-3, 1e-3)
+    then = Paper().then(now, Seen(1, 1.0, 1.0, 2.0, 1.0))
+    assert then == pytest.approx((0.0 + 1e-3 * 2.0, 1.75e-3, 1.25e-3))
+
+
+def test_the_default_penalties_end_where_they_should() -> None:
+    schedule = Default()
+    now = schedule.first(0.5, 1.0)
+    for number in range(1, schedule.pace + 2):
+        now = schedule.then(now, Seen(number, 0.1, 0.1, 0.0, 1.0))
+    assert 1 / now.linear == pytest.approx(schedule.mu_last)
+    assert schedule.then(now, Seen(50, 0.1, 0.1, 1e-3, 1.0)).linear > now.linear
+    assert now.rho == pytest.approx(schedule.share * 0.5)
+    assert schedule.then(now, Seen(1, 1.0, 0.01, 0.0, 1.0)).rho > now.rho
+    assert schedule.then(now, Seen(1, 0.01, 1.0, 0.0, 1.0)).rho < now.rho
+    assert schedule.settled(now, Seen(60, 1e-3, 1e-3, 0.0, 1.0))
+    assert not schedule.settled(now, Seen(60, 0.1, 1e-3, 0.0, 1.0))
+    assert schedule.max_rounds(0.01) > schedule.max_rounds(1.0)
+
+
+@quick
+@given(seeds, st.lists(st.integers(1, 40), min_size=1, max_size=6), st.floats(0, 1e5))
+def test_moments_give_the_pooled_statistics(seed: int, sizes: list[int], far: float) -> None:
+    rng = np.random.default_rng(seed)
+    tables = [rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + far + rng.normal() for n in [9, *sizes]]
+    model = FederatedNotears(method="moments", learner=EqualVariance()).fit(tables)
+    pooled = EqualVariance().fit(np.concatenate(tables))
+    assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
+    assert model.weights_ == pytest.approx(pooled.weights_, rel=1e-8, abs=1e-8)
+
+
+def test_moments_equal_pooling_for_any_learner(rows: pd.DataFrame) -> None:
+    for learner in (None, EqualVariance()):
+        model = FederatedNotears(method="moments", learner=learner).fit(split(rows, 7))
+        pooled = (learner or Notears()).fit(rows)
+        assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
+        assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
+        assert model.n_rounds_ == 2
+
+
+def test_admm_with_one_site_is_pooled_notears(dag: Graph, rows: pd.DataFrame) -> None:
+    pooled = Notears().fit(rows)
+    model = FederatedNotears().fit([rows])
+    assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
+    assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
+    fixed = FederatedNotears(lambda_=0.1, threshold=0.0).fit([rows])
+    loss = LeastSquares.from_stats(GaussianStats.from_data(rows))
+    best = Notears(lambda_=0.1).fit(rows)
+    assert fixed.raw_weights_ == pytest.approx(best.raw_weights_, abs=0.02)
+    assert loss.value(fixed.raw_weights_) == pytest.approx(loss.value(best.raw_weights_), rel=0.01)
+
+
+@pytest.mark.parametrize("k", [3, 16, 100])
+def test_admm_finds_the_pooled_graph_however_rows_are_divided(rows: pd.DataFrame, k: int) -> None:
+    pooled = Notears().fit(rows)
+    model = FederatedNotears().fit(split(rows, k))
+    assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
+    assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
+    assert model.converged_
+    assert model.n_rounds_ <= 110
+
+
+def test_parties_of_unequal_size_in_another_order_and_other_units(rows: pd.DataFrame) -> None:
+    parts = [rows.iloc[:7], rows.iloc[7:30], rows.iloc[30:31], rows.iloc[31:]]
+    first = FederatedNotears().fit(parts)
+    moved = FederatedNotears().fit(parts[::-1])
+    assert np.array_equal(first.graph_.adjacency, moved.graph_.adjacency)
+    assert np.abs(first.weights_ - moved.weights_).max() < 1e-8
+    assert first.raw_weights_ == pytest.approx(moved.raw_weights_, abs=1e-6)
+    larger = FederatedNotears().fit([part * 1000 + 5 for part in parts])
+    assert np.array_equal(first.graph_.adjacency, larger.graph_.adjacency)
+
+
+def test_the_papers_schedule(dag: Graph, rows: pd.DataFrame) -> None:
+    model = FederatedNotears(schedule="paper", random_state=0).fit(split(rows, 4))
+    assert model.lambda_used_ == 0.01
+    assert np.abs(model.weights_[model.graph_.adjacency]).min() >= 0.3
+    assert model.n_rounds_ <= 202
+    assert model.graph_.is_dag
+    assert model.history_.loc[1, "rho"] == pytest.approx(1.25e-3)
+    names = set(model.disclosure_["name"])
+    assert names == {"rows", "sums", "rank", "squares", "parameters", "spread"}
+
+
+def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
+    whole = FederatedNotears(method="fedavg").fit(split(rows, 4))
+    assert metrics.shd(true=dag, estimate=whole.graph_) <= 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        some = FederatedNotears(method="fedavg", participation=0.5, random_state=3).fit(split(rows, 8))
+        again = FederatedNotears(method="fedavg", participation=0.5, random_state=3).fit(split(rows, 8))
+    assert some.graph_ == again.graph_
+    assert metrics.shd(true=dag, estimate=some.graph_) <= 6
+    asked = some.disclosure_.query("round == 5")["site"].nunique()
+    assert asked == 4
+
+
+def test_votes_are_shares_and_cycles_are_pruned_unless_the_paper_is_followed() -> None:
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "c"]
+    chain = {}
+    for k, (i, j) in enumerate([(0, 1), (1, 2), (2, 0)]):  # three graphs, each with two edges of one cycle
+        weights = np.zeros((3, 3))
+        weights[i, j] = 1.5
+        weights[j, 3 - i - j] = 1.5
+        rows = simulate.linear(Graph.from_weights(weights, names), n=300, random_state=rng)
+        chain[f"s{k}"] = rows
+    ours = FederatedNotears(method="voting").fit(chain)
+    assert ours.graph_.is_dag
+    assert ours.pruned_["reason"].tolist() == ["cycle"]
+    assert ours.votes_.max() == pytest.approx(2 / 3)
+    paper = FederatedNotears(method="voting", schedule="paper").fit(chain)
+    assert not paper.graph_.is_dag
+    assert paper.graph_.n_edges == 3
+    known = Knowledge(forbidden=[("a", "b")])
+    assert not FederatedNotears(method="voting", knowledge=known).fit(chain).graph_.adjacency[0, 1]
+
+
+@pytest.mark.parametrize("method", ["admm", "moments", "voting", "fedavg"])
+def test_knowledge_is_honoured(method: str, rows: pd.DataFrame) -> None:
+    free = Notears().fit(rows).graph_.edges()[0]
+    known = Knowledge(
+        forbidden=[(free.source, free.target), (free.target, free.source)], required=[("x0", "x7")]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = FederatedNotears(method=method, knowledge=known).fit(split(rows, 3))
+    found = {(edge.source, edge.target) for edge in model.graph_.edges()}
+    assert ("x0", "x7") in found
+    assert (free.source, free.target) not in found
+    assert (free.target, free.source) not in found
+    assert model.graph_.is_dag
+
+
+@pytest.mark.parametrize("method", ["admm", "moments", "fedavg"])
+def test_rows_in_which_a_variable_was_set_do_not_score_it(method: str) -> None:
+    names = ["a", "b", "c"]
+    truth = Graph.from_edges(names, [("a", "b", 1.0), ("b", "c", 1.0)])
+    first = simulate.linear(truth, n=300, random_state=0)
+    cut = Graph.from_edges(names, [("b", "c", 1.0)])
+    second = simulate.linear(cut, n=300, noise_scale=np.array([1.0, 3.0, 1.0]), random_state=1).add([0, 4, 4])
+    parts = {
+        "watched": Regimes({frozenset(): GaussianStats.from_data(first)}),
+        "set": Regimes({frozenset({"b"}): GaussianStats.from_data(second)}),
+    }
+    pooled = Notears().fit(parts["watched"] + parts["set"])
+    model = FederatedNotears(method=method).fit(parts)
+    assert np.array_equal(model.graph_.adjacency, truth.adjacency)
+    assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
+    assert model.weights_[0, 1] == pytest.approx(1.0, abs=0.15)
+
+
+def test_groups_of_variables() -> None:
+    assert variable_groups("abc", [frozenset()]).tolist() == [0, 0, 0]
+    assert variable_groups("abc", [frozenset("a"), frozenset("ab")]).tolist() == [0, 1, 2]
+
+
+def test_stability_over_halves_of_the_parties(dag: Graph, rows: pd.DataFrame) -> None:
+    model = FederatedNotears(method="moments", lambda_="stability", random_state=1).fit(split(rows, 6))
+    assert metrics.shd(true=dag, estimate=model.graph_) <= 1
+    assert model.lambda_used_ > 0
+    ledger = model.disclosure_
+    assert ledger["round"].is_monotonic_increasing
+    assert ledger["round"].max() == 2 * (1 + 10 * 4 + 1)  # the path, the halves at four penalties, the end
+    with pytest.raises(UsageError, match="at least 4"):
+        FederatedNotears(lambda_="stability").fit(split(rows, 3))
+
+
+def test_the_disclosure_says_what_left(rows: pd.DataFrame) -> None:
+    model = FederatedNotears().fit({"north": rows.iloc[:150], "south": rows.iloc[150:]})
+    ledger = model.disclosure_
+    assert list(ledger.columns) == ["site", "round", "name", "shape", "bytes", "masked"]
+    assert set(ledger["site"]) == {"north", "south"}
+    assert not ledger["masked"].any()
+    families = ledger[ledger["name"] == "families"]
+    pairs = int(families["shape"].iloc[0])
+    assert pairs < 8 * 9 / 2  # fewer than all pairs: not the covariance matrix
+    assert "scatter" not in set(ledger["name"])
+
+
+def test_another_scale_at_one_site_is_told_with_the_column(rows: pd.DataFrame) -> None:
+    parts = {"north": rows.iloc[:390], "south": rows.iloc[390:].assign(x3=rows["x3"] * 1e-3)}
+    for method in ("admm", "moments"):
+        with pytest.warns(DataWarning, match=r"south: column x3 .* compare the units"):
+            FederatedNotears(method=method).fit(parts)
+
+
+def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"south does not take part.*lacks x3"):
+        FederatedNotears().fit({"north": rows, "south": rows.drop(columns="x3")})
+    with pytest.raises(DataError, match=r"south does not take part.*another order"):
+        FederatedNotears(method="voting").fit({"north": rows, "south": rows[rows.columns[::-1]]})
+    with pytest.raises(DataError, match=r"south: .*x2"):
+        FederatedNotears().fit({"north": rows, "south": rows.assign(x2="a")})
+    with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):
+        FederatedNotears(min_rows=5).fit([rows, rows.iloc[:3]])
+    with pytest.raises(UsageError, match="several tables"):
+        FederatedNotears().fit(rows)
+    with pytest.raises(DataError, match="no parties"):
+        FederatedNotears().fit([])
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ({"method": "gossip"}, "method"),
+        ({"schedule": "fast"}, "schedule"),
+        ({"lambda_": -1}, "lambda_"),
+        ({"threshold": "big"}, "threshold"),
+        ({"participation": 0.0}, "participation"),
+        ({"privacy": "total"}, "privacy"),
+        ({"learner": Notears()}, "learner"),
+    ],
+)
+def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match=why):
+        FederatedNotears(**setting).fit(split(rows, 2))  # type: ignore[arg-type]

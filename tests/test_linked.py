@@ -1,0 +1,207 @@
+"""The decorrelating transformer and the learner of DAGs with linked rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.linalg import block_diag
+
+from polydag import GES, EqualVariance, Graph, LinkedRowsDAG, Notears, RowDecorrelator, metrics, simulate
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+
+N, SIZE = 200, 5
+SCHOOL = np.arange(N) // SIZE
+
+
+@pytest.fixture(scope="module")
+def truth() -> Graph:
+    return simulate.dag(40, n_edges=40, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def rows(truth: Graph) -> pd.DataFrame:
+    return simulate.linked(truth, row_covariance=blocks(), random_state=1)
+
+
+def blocks() -> list[np.ndarray]:
+    return simulate.clusters("equi", N, SIZE, base=0.7)
+
+
+@pytest.fixture(scope="module")
+def decorrelator(rows: pd.DataFrame) -> RowDecorrelator:
+    return RowDecorrelator(SCHOOL, random_state=0, n_permutations=2).fit(rows)
+
+
+def test_row_correlations_are_close_to_the_truth(decorrelator: RowDecorrelator) -> None:
+    Sigma = block_diag(*blocks())
+    found = decorrelator.row_correlation_.toarray()
+    off = (Sigma != 0) & ~np.eye(N, dtype=bool)
+    assert np.abs(found - Sigma)[off].mean() < np.abs(Sigma)[off].mean() / 3
+    assert not found[Sigma == 0].any()
+    assert decorrelator.effective_n_ == pytest.approx(N**2 / np.sum(Sigma**2), rel=0.15)
+    L = decorrelator.row_factor_.toarray()
+    np.testing.assert_allclose(L.T @ L @ found, np.eye(N), atol=1e-8)
+
+
+def test_the_test_rejects_before_and_not_after(decorrelator: RowDecorrelator) -> None:
+    assert decorrelator.test_.dependent
+    assert not decorrelator.test_after_.dependent
+    assert decorrelator.column_correlations_.mean() == pytest.approx(0.7, abs=0.1)
+    assert "within groups" in decorrelator.summary_
+
+
+def test_transform_whitens_and_keeps_names(decorrelator: RowDecorrelator, rows: pd.DataFrame) -> None:
+    Z = decorrelator.transform(rows)
+    assert list(Z.columns) == list(rows.columns)
+    expected = decorrelator.row_factor_ @ (rows.to_numpy() - decorrelator.means_)
+    np.testing.assert_allclose(Z, expected, atol=1e-9)
+    np.testing.assert_allclose(decorrelator.transform(rows.to_numpy()), expected, atol=1e-9)
+    with pytest.raises(DataError, match="rows and columns of the one"):
+        decorrelator.transform(rows.iloc[:10])
+
+
+def test_shifted_and_scaled_columns_give_the_same(decorrelator: RowDecorrelator, rows: pd.DataFrame) -> None:
+    again = RowDecorrelator(SCHOOL, random_state=0, n_permutations=2).fit(3.0 * rows + 100.0)
+    np.testing.assert_allclose(
+        again.row_correlation_.toarray(), decorrelator.row_correlation_.toarray(), atol=1e-6
+    )
+
+
+def test_known_order(truth: Graph, rows: pd.DataFrame) -> None:
+    model = LinkedRowsDAG(SCHOOL, order=truth.topological_order()).fit(rows)
+    assert metrics.shd(true=truth, estimate=model.graph_) <= 1
+    assert model.converged_
+    assert set(model.history_) >= {"lambda_", "n_edges", "criterion", "objective"}
+    assert model.graph_.n_edges + len(model.pruned_) >= np.count_nonzero(model.raw_weights_)
+    kept = truth.adjacency & model.graph_.adjacency
+    np.testing.assert_allclose(model.weights_[kept], truth.weights[kept], atol=0.4)
+    number = LinkedRowsDAG(SCHOOL, order=truth.topological_order(), lambda_=60.0, threshold=0.1).fit(rows)
+    assert number.lambda_used_ == 60.0
+
+
+def test_unknown_order_beats_ignoring_the_network(truth: Graph, rows: pd.DataFrame) -> None:
+    naive = metrics.shd(true=truth.to_cpdag(), estimate=GES().fit(rows).graph_)
+    model = LinkedRowsDAG(SCHOOL, learner=GES(), n_permutations=2, random_state=0).fit(rows)
+    assert metrics.shd(true=truth.to_cpdag(), estimate=model.graph_) < naive / 2
+    assert isinstance(model.learner_, GES)
+
+
+def test_rounds_go_on_until_graph_and_rows_agree(truth: Graph, rows: pd.DataFrame) -> None:
+    model = LinkedRowsDAG(SCHOOL, learner=EqualVariance(), n_permutations=1, max_rounds=8).fit(rows)
+    assert model.converged_
+    last = model.history_.iloc[-1]
+    assert last["changed_edges"] == 0
+    assert last["row_correlation_change"] < 0.01
+    with pytest.warns(ConvergenceWarning, match="did not agree after 2 rounds"):
+        LinkedRowsDAG(SCHOOL, learner=GES(), n_permutations=1, max_rounds=2).fit(rows.iloc[:, :12])
+
+
+@pytest.mark.parametrize("learner", [GES(), Notears(lambda_=0.1), EqualVariance()])
+def test_without_links_it_is_the_plain_learner(learner: GES, rows: pd.DataFrame) -> None:
+    with pytest.warns(DataWarning, match="no links"):
+        model = LinkedRowsDAG([], learner=learner).fit(rows)
+    plain = learner.fit(rows)
+    assert model.graph_.edges() == plain.graph_.edges() or np.allclose(
+        model.graph_.weights, plain.graph_.weights, atol=1e-6
+    )
+    assert model.effective_n_ == N
+
+
+def test_groups_and_covariates_by_name(rows: pd.DataFrame) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.standard_normal(N)
+    data = (rows + 5.0 * age[:, None]).assign(age=age, school=[f"s{s}" for s in SCHOOL])
+    by_name = RowDecorrelator("school", covariates=["age"], n_permutations=1, random_state=0).fit(data)
+    assert list(by_name.feature_names_in_) == list(rows.columns)
+    by_value = RowDecorrelator(SCHOOL, covariates=age, n_permutations=1, random_state=0).fit(rows)
+    np.testing.assert_allclose(
+        by_name.row_correlation_.toarray(), by_value.row_correlation_.toarray(), atol=1e-4
+    )
+    np.testing.assert_allclose(by_name.transform(data), by_value.transform(rows), atol=1e-3)
+    assert "within school" in by_name.summary_
+
+
+def test_rows_are_named_by_the_index(rows: pd.DataFrame) -> None:
+    named = rows.set_axis([f"r{i}" for i in range(N)])
+    pairs = [(f"r{i}", f"r{i + 1}") for i in range(0, N, 2)]
+    one = RowDecorrelator(pairs, n_permutations=1, random_state=0).fit(named)
+    two = RowDecorrelator([(i, i + 1) for i in range(0, N, 2)], n_permutations=1, random_state=0).fit(rows)
+    assert np.array_equal(one.row_correlation_.toarray(), two.row_correlation_.toarray())
+
+
+def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
+    with pytest.warns(DataWarning, match="only 3 columns"):
+        model = RowDecorrelator(SCHOOL).fit(rows.iloc[:, :3])
+    assert model.structure_ == "common"
+    assert model.row_correlation_[0, 1] == pytest.approx(0.7, abs=0.12)
+    with pytest.warns(DataWarning, match="Θ follows chance"):
+        RowDecorrelator(SCHOOL, structure="free", n_permutations=1).fit(rows.iloc[:, :3])
+
+
+def test_a_column_that_is_the_same_in_linked_rows(rows: pd.DataFrame) -> None:
+    data = rows.assign(size=np.repeat(np.random.default_rng(0).standard_normal(N // SIZE), SIZE))
+    with pytest.warns(DataWarning, match="Column size is the same in all linked rows"):
+        RowDecorrelator(SCHOOL, structure="common").fit(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X: X.assign(x1=X["x0"] + X["x2"]), "combinations of others"),
+        (lambda X: X.assign(x1="a"), "Column x1 is .*, not numeric"),
+        (lambda X: X.assign(x1=1.0), "x1 is constant"),
+        (lambda X: X.assign(x1=X["x1"].mask(X.index == 3)), "Column x1, row 4"),
+        (lambda X: X.iloc[:3], "at least 4"),
+    ],
+)
+def test_columns_that_cannot_be_used(change: object, said: str, rows: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=said):
+        RowDecorrelator([(0, 1)]).fit(change(rows))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"links": "class"}, DataError, "no column class"),
+        ({"links": SCHOOL, "covariates": "age"}, DataError, "no column age"),
+        ({"links": np.zeros(N)}, DataError, "linked with every other"),
+        ({"links": [(0, 777)]}, DataError, "do not exist: 777"),
+        ({"links": SCHOOL, "order": ["x1"]}, DataError, "order lacks x0"),
+        ({"links": SCHOOL, "order": ["y"]}, DataError, "order names y"),
+        ({"links": SCHOOL, "order": ["x1"], "learner": GES()}, UsageError, "not both"),
+        ({"links": SCHOOL, "lambda_": -1.0}, UsageError, "lambda_"),
+        ({"links": SCHOOL, "threshold": "none"}, UsageError, "threshold"),
+        ({"links": SCHOOL, "max_rounds": 0}, UsageError, "max_rounds"),
+        ({"links": SCHOOL, "n_permutations": 0}, UsageError, "n_permutations"),
+        ({"links": SCHOOL, "structure": "tight"}, UsageError, "structure"),
+    ],
+)
+def test_settings_that_cannot_be_meant(
+    options: dict, error: type[Exception], said: str, rows: pd.DataFrame
+) -> None:
+    with pytest.raises(error, match=said):
+        LinkedRowsDAG(**options).fit(rows)
+
+
+def test_an_order_with_a_name_twice(rows: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="x0 twice"):
+        LinkedRowsDAG(SCHOOL, order=[*rows.columns, "x0"]).fit(rows)
+
+
+def test_more_columns_than_rows_with_a_tiny_penalty(rows: pd.DataFrame) -> None:
+    few = rows.iloc[:30]
+    with pytest.warns(DataWarning, match="The path stopped"):
+        model = LinkedRowsDAG(SCHOOL[:30], order=list(rows.columns), lambda_=1e-6).fit(few)
+    assert np.isfinite(model.raw_weights_).all()
+
+
+def test_pupils_in_schools(reference_data: Path) -> None:
+    pupils = pd.read_csv(reference_data / "clustered" / "bdf_pupils_in_schools.csv.gz")
+    columns = ["schoolNR", "IQ.verb", "IQ.perf", "ses", "langPRET", "langPOST", "aritPRET", "aritPOST"]
+    model = RowDecorrelator("schoolNR", structure="common").fit(pupils[columns])
+    assert model.test_.dependent
+    assert 0.1 < model.test_.correlation < 0.4
+    assert 500 < model.effective_n_ < 2287
