@@ -6,11 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# The same examples in every run: a failure can be repeated, and a change is not blamed for an old weakness.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from polydag.federated.admm import Admm
 from polydag.federated.engine import Federation, begin
 from polydag.federated.fedavg import FedAvg
 from polydag.federated.linear import LinearLocal
-from polydag.federated.machine import DONE, RUNNING, STOPPED, CoordinatorState, SiteState
+from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.moments import Moments
 from polydag.federated.resuming import pack, unpack
@@ -236,7 +236,7 @@ def test_a_site_declines_other_columns_and_too_few_rows(sites: dict[str, Site]) 
     ):
         odd = GaussianStats.from_data(np.random.default_rng(0).normal(size=(9, D)), names=columns)
         found = run(moments(), {**sites, "odd": Site(LinearLocal(odd))}).coordinator
-        assert found.status == STOPPED
+        assert found.status == UNWILLING
         assert found.reason.startswith("odd does not take part")
         assert why in found.reason
     strict = {**sites, "site 0": Site(sites["site 0"].local, min_rows=50)}

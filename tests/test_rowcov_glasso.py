@@ -1,4 +1,4 @@
-"""The constrained graphical lasso: optimality conditions, and other solvers where the constraints allow."""
+"""The graphical lasso on a given support, against scikit-learn, a general solver, and its own conditions."""
 
 from __future__ import annotations
 

@@ -173,6 +173,7 @@ def test_the_sentence() -> None:
         correlation=0.31, p_value=1e-9
     )
     assert sentence(test, 2287, 1153.2, links, "schools") == (
-        "Rows are correlated within schools (about 0.31, p = 1e-09): for edges, 2,287 rows are worth about 1,150."  # noqa: E501
+        "Rows are correlated within schools (about 0.31, p = 1e-09): for edges, "
+        "2,287 rows are worth about 1,150."
     )
     assert "No dependence" in sentence(test._replace(p_value=0.4), 4, 4.0, links)

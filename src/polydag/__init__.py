@@ -39,11 +39,11 @@ _HOMES = {
     "BayesianDiscovery": "polydag.learners",
     "Bootstrap": "polydag.learners",
     "EqualVariance": "polydag.learners",
-    "GES": "polydag.learners",
     "FederatedNotears": "polydag.learners",
+    "GES": "polydag.learners",
     "LinkedRowsDAG": "polydag.learners",
-    "Notears": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
+    "Notears": "polydag.learners",
     "PC": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")

@@ -72,7 +72,11 @@ def piece(key: str, compute: Callable[[], Piece]) -> Piece:
                 return {name: stored[name] for name in stored.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             path.unlink()  # damaged, as after a power cut: computing it again is all there is to do
-    result = compute()
+    token = _folder.set(None)  # a piece inside a piece is part of it: its key need not be unique
+    try:
+        result = compute()
+    finally:
+        _folder.reset(token)
     _write(path, lambda file: np.savez(file, allow_pickle=False, **result))
     return result
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import logging
 import os
 import secrets
@@ -35,7 +36,19 @@ GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "
 PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
 # What --force may delete: a folder with anything else in it is somebody's own.
 OURS = {GRAPH, EDGES, HISTORY, CONFIG, LOG, PICTURE, SUMMARY, PRUNED}
-OURS |= {"bootstrap.csv", "data.csv", "truth.json", "lags.csv", "clusters.csv"}
+OURS |= {
+    "bootstrap.csv",
+    "data.csv",
+    "truth.json",
+    "lags.csv",
+    "clusters.csv",
+    "row_correlations.csv",
+    "disclosure.json",
+}
+OURS |= {
+    f"{what}{k}.{end}" for what in ("table", "figure") for k in range(1, 10) for end in ("csv", "txt", "svg")
+}
+OURS |= {f"hospital-{k}.csv" for k in range(1, 13)} | {"figure5a.svg", "figure5b.svg"}
 
 _log = logging.getLogger("polydag")
 
@@ -179,7 +192,12 @@ def _files(result: Result, log: str) -> dict[str, str]:
         PICTURE: plot.svg(result.graph, result.probabilities),
         SUMMARY: summary_text(result),
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
+        **{f"{name}.json": _json(content) for name, content in result.documents.items()},
     }
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _frame(table: pd.DataFrame) -> str:

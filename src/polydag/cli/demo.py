@@ -79,7 +79,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "title": outcome.title,
         "story": outcome.story,
         "truth": str(outcome.data / "truth.json"),
-        "data": str(outcome.data / "data.csv"),
+        "data": str(outcome.data / outcome.files),
         "run": str(outcome.run),
         "answers": _counts(outcome),
         "notes": list(outcome.result.notes),
@@ -110,5 +110,5 @@ def _show(outcome: Outcome) -> None:
         say(console, f"[yellow]Note:[/yellow] {plain(note)}")
     say(console, f"[bold]Run folder:[/bold] {plain(outcome.run)}")
     say(console, f"  the picture: {plain(outcome.run / 'graph.svg')}")
-    say(console, f"  the data:    {plain(outcome.data / 'data.csv')}, with truth.json")
+    say(console, f"  the data:    {plain(outcome.data / outcome.files)}, with truth.json")
     say(console, f"  once more:   polydag fit --config {plain(outcome.run / 'config.toml')}\n")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NAME = "fit"
 RUNS = Path("runs")
+LINKED = "Linked rows (--as linked)"
 _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
 
 
@@ -55,7 +56,11 @@ def command(
     ] = None,
     shape: Annotated[
         str | None,
-        typer.Option("--as", help="How the data is organised: pooled (default).", autocompletion=_shapes),
+        typer.Option(
+            "--as",
+            help="How the data is organised: pooled (default), parties, linked.",
+            autocompletion=_shapes,
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -78,6 +83,30 @@ def command(
     ] = None,
     truth: Annotated[
         Path | None, typer.Option("--truth", help="A graph file to compare the result with.")
+    ] = None,
+    links: Annotated[
+        Path | None,
+        typer.Option("--links", help="Linked rows: a file of pairs of rows.", rich_help_panel=LINKED),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="Linked rows: the column with group labels.", rich_help_panel=LINKED),
+    ] = None,
+    coords: Annotated[
+        str | None,
+        typer.Option("--coords", help="Linked rows: X,Y:K for K nearest neighbours.", rich_help_panel=LINKED),
+    ] = None,
+    row_ids: Annotated[
+        str | None,
+        typer.Option("--row-ids", help="The column with the names in --links.", rich_help_panel=LINKED),
+    ] = None,
+    covariates: Annotated[
+        str | None,
+        typer.Option("--covariates", help="Columns that the means depend on.", rich_help_panel=LINKED),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", help="All variables, causes first (method bcd).", rich_help_panel=LINKED),
     ] = None,
     config: Annotated[
         Path | None,
@@ -118,6 +147,12 @@ def command(
         "kinds": kind_map(kind) or None,
         "missing": missing and missing.value,
         "knowledge": knowledge and str(knowledge),
+        "links": links and str(links),
+        "groups": groups,
+        "coords": coords,
+        "row_ids": row_ids,
+        "covariates": column_list(covariates),
+        "order": column_list(order),
         "seed": seed,
         "jobs": jobs,
     }
@@ -153,8 +188,11 @@ def _study(path: Path | None, given: dict[str, Any]) -> Recorded:
     if path is None:
         if "data" not in given:
             raise UsageError("Name the data (polydag fit data.csv), or a configuration with --config.")
-        return runs.Recorded(studies.shape(given.get("shape", "pooled")).CONFIG(**given), {})
+        kind = studies.shape(given.get("shape", "pooled")).CONFIG
+        _require_fields(kind, given)
+        return runs.Recorded(kind(**given), {})
     config, sha256 = runs.read_config(path)
+    _require_fields(type(config), given)
     if "settings" in given and "method" not in given:
         given["settings"] = {**config.settings, **given["settings"]}
     elif given.get("method", config.method) != config.method:
@@ -164,6 +202,16 @@ def _study(path: Path | None, given: dict[str, Any]) -> Recorded:
     elif given.keys() & {"query", "columns", "kinds", "missing"}:
         sha256 = {name: mark for name, mark in sha256.items() if not is_database(name)}
     return runs.Recorded(dataclasses.replace(config, **given), sha256)
+
+
+def _require_fields(kind: type[Any], given: dict[str, Any]) -> None:
+    """Say which option belongs to another shape of data."""
+    from polydag.errors import UsageError
+
+    known = {item.name for item in dataclasses.fields(kind)}
+    if strange := [name for name in given if name not in known]:
+        option = f"--{strange[0].replace('_', '-')}"
+        raise UsageError(f"{option} goes with another shape of data; for linked rows add --as linked.")
 
 
 def _default_out(source: str, method: str, resume: bool) -> Path:

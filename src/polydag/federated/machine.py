@@ -28,7 +28,7 @@ from polydag.federated.programs import Answer, Ask, Local, Program, Total
 from polydag.federated.sums import Contributions
 
 ANSWER = "answer"
-RUNNING, DONE, STOPPED = "running", "done", "stopped"
+RUNNING, DONE, STOPPED, UNWILLING = "running", "done", "stopped", "unwilling"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,8 @@ class CoordinatorState:
     ----------
     members : tuple of str
         The sites that take part.
-    status : {"running", "done", "stopped"}
-        Where it stands; `reason` says why it stopped.
+    status : {"running", "done", "stopped", "unwilling"}
+        Where it stands; `reason` says why it stopped, or who does not take part.
     round, task, meta, question, asked
         The question under way, and who was asked.
     received : mapping
@@ -115,7 +115,7 @@ class Coordinator:
             return _refuse(state, message, why)
         if message.phase == DECLINED:
             why = f"{message.sender} does not take part: {message.meta.get('why', 'no reason given')}"
-            return dataclasses.replace(state, status=STOPPED, reason=why), []
+            return dataclasses.replace(state, status=UNWILLING, reason=why), []
         state.received[message.sender] = message.arrays  # type: ignore[index]
         return self._close(state) if len(state.received) == len(state.asked) else (state, [])
 

@@ -7,9 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from polydag.checkpoint import piece
+from polydag.errors import DataError, NotConvergedError
 from polydag.federated.engine import Federation, begin, run
 from polydag.federated.ledger import Disclosed
-from polydag.federated.machine import RUNNING, Coordinator, CoordinatorState, Site, SiteState
+from polydag.federated.machine import (
+    RUNNING,
+    STOPPED,
+    UNWILLING,
+    Coordinator,
+    CoordinatorState,
+    Site,
+    SiteState,
+)
 from polydag.federated.messages import Array, Arrays
 from polydag.federated.storing import from_arrays, to_arrays
 
@@ -49,14 +58,23 @@ def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
 
 
 def run_in_pieces(coordinator: Coordinator, sites: Mapping[str, Site], key: str) -> Federation:
-    """Run a study to its end; blocks that are stored already are not run again."""
+    """Run a study to its end; blocks that are stored already are not run again.
+
+    Where it stops before its end, blocks up to there are kept: the next attempt goes on from them.
+    """
     federation = begin(sites)
     block = 0
     while federation.coordinator.status == RUNNING:
         now = federation
 
         def further(now: Federation = now) -> dict[str, Array]:
-            return pack(run(coordinator, sites, now, rounds=BLOCK))
+            later = run(coordinator, sites, now, rounds=BLOCK)
+            state = later.coordinator
+            if state.status == UNWILLING:
+                raise DataError(state.reason)
+            if state.status == STOPPED:
+                raise NotConvergedError(state.reason)
+            return pack(later)
 
         federation = unpack(piece(f"{key}-rounds-{block}", further), sites)
         block += 1

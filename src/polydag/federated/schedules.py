@@ -106,8 +106,8 @@ class Paper:
         )
 
     def settled(self, now: Pressure, seen: Seen) -> bool:
-        """Only when nothing moves any more, to rounding."""
-        return max(seen.primal, seen.dual) < 1e-12 and seen.h < 1e-8
+        """Only when ρ2 has grown so far that nothing can move any more."""
+        return max(seen.primal, seen.dual) < 1e-8
 
     def max_rounds(self, coverage: float) -> int:
         """The paper's 200."""
@@ -126,7 +126,7 @@ class Default:
     share: float = 0.3
     share_least: float = 0.15
     ample: float = 0.2
-    tolerance: float = 0.02
+    tolerance: float = 0.03
     imbalance: float = 5.0
     nudge: float = 1.1
     relax: float = 1.6

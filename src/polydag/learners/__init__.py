@@ -1,7 +1,6 @@
 """Estimators in scikit-learn's manner: they put the pieces together and hold no maths.
 
-`LEARNERS` names those that take one table (or its statistics) of numbers and give one graph; adding one is a
-file and a line here.
+`LEARNERS` names those that take one table (or its statistics); adding one is a file and a line here.
 """
 
 from __future__ import annotations

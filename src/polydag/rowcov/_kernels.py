@@ -84,18 +84,61 @@ def glasso_value(S: Array, Theta: Array, C: Array, rows: Ints, columns: Ints, pe
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def curvature(W: Array, rows: Ints, columns: Ints, step: Array, U: Array, out: Array) -> None:
+    """`(W D W)` at the free entries, D the symmetric matrix of `step`; U is room for D W."""
+    m = len(W)
+    U[:, :] = 0.0
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        if step[e] != 0.0:
+            for t in range(m):
+                U[i, t] += step[e] * W[j, t]
+            if i != j:
+                for t in range(m):
+                    U[j, t] += step[e] * W[i, t]
+    column = np.empty(m)  # U[:, i]: entries are sorted by i, so that it is gathered once for all of them
+    held = -1
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        if i != held:
+            held = i
+            for t in range(m):
+                column[t] = U[t, i]
+        total = 0.0
+        for t in range(m):
+            total += W[j, t] * column[t]
+        out[e] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def promised_change(
+    S: Array, Theta: Array, W: Array, rows: Ints, columns: Ints, penalty: Array, step: Array
+) -> float:
+    """The slope of the objective along the step, with the whole change of its ℓ1 term."""
+    total = 0.0
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        twice = 1.0 if i == j else 2.0
+        old = Theta[i, j]
+        total += twice * ((S[i, j] - W[i, j]) * step[e] + penalty[e] * (abs(old + step[e]) - abs(old)))
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def newton_direction(
-    S: Array, Theta: Array, W: Array, rows: Ints, columns: Ints, penalty: Array, max_sweeps: int
+    S: Array, Theta: Array, W: Array, rows: Ints, columns: Ints, penalty: Array, effort: int
 ) -> tuple[Array, float]:
-    """The free entries of the Newton step with its ℓ1 term, by coordinate descent; the promised change."""
+    """The free entries of the Newton step with its ℓ1 term, and the change that it promises.
+
+    Two sweeps of coordinate descent settle which entries are zero; among the others, their signs kept,
+    conjugate gradients come close to the minimum however ill-conditioned Θ is (at most `effort` of them).
+    """
     m = len(S)
     count = len(rows)
     step = np.zeros(count)
-    U = np.zeros((m, m))  # the step times W
-    column = np.empty(m)  # U[:, i]: entries are sorted by i, so that it is gathered once for all of them
-    for _ in range(max_sweeps):
-        moved = 0.0
-        size = 0.0
+    U = np.zeros((m, m))
+    column = np.empty(m)
+    for _ in range(2):
         held = -1
         for e in range(count):
             i, j = rows[e], columns[e]
@@ -104,10 +147,9 @@ def newton_direction(
                 for t in range(m):
                     column[t] = U[t, i]
             old = Theta[i, j] + step[e]
-            gradient = S[i, j] - W[i, j]
-            if old == 0.0 and abs(gradient) < penalty[e]:
+            b = S[i, j] - W[i, j]
+            if old == 0.0 and abs(b) < penalty[e]:
                 continue
-            b = gradient
             for t in range(m):
                 b += W[j, t] * column[t]
             a = W[i, i] * W[j, j] if i == j else W[i, j] * W[i, j] + W[i, i] * W[j, j]
@@ -124,16 +166,47 @@ def newton_direction(
                     for t in range(m):
                         U[j, t] += change * W[i, t]
                     column[j] = U[j, i]
-                moved += abs(change)
-            size += abs(step[e])
-        if 10.0 * max_sweeps * moved <= size:  # the more sweeps are allowed, the more exact the step
-            break
-    promised = 0.0
+    promised = promised_change(S, Theta, W, rows, columns, penalty, step)
+    refined = step.copy()
+    weight, inverse = np.empty(count), np.empty(count)
+    residual, search, image = np.empty(count), np.zeros(count), np.empty(count)
+    curvature(W, rows, columns, refined, U, image)
+    product = 0.0
     for e in range(count):
         i, j = rows[e], columns[e]
-        twice = 1.0 if i == j else 2.0
-        old = Theta[i, j]
-        promised += twice * ((S[i, j] - W[i, j]) * step[e] + penalty[e] * (abs(old + step[e]) - abs(old)))
+        weight[e] = 1.0 if i == j else 2.0
+        inverse[e] = 1.0 / (W[i, i] * W[j, j] if i == j else W[i, j] * W[i, j] + W[i, i] * W[j, j])
+        now = Theta[i, j] + step[e]
+        sign = 1.0 if now > 0.0 else -1.0
+        residual[e] = 0.0
+        if now != 0.0:
+            residual[e] = W[i, j] - S[i, j] - image[e] - penalty[e] * sign
+        search[e] = inverse[e] * residual[e]
+        product += weight[e] * residual[e] * search[e]
+    goal = 1e-3 * product
+    for _ in range(effort):
+        if not product > goal:
+            break
+        curvature(W, rows, columns, search, U, image)
+        along = 0.0
+        for e in range(count):
+            along += weight[e] * search[e] * image[e]
+        if not along > 0.0:
+            break
+        size = product / along
+        before = product
+        product = 0.0
+        for e in range(count):
+            if Theta[rows[e], columns[e]] + step[e] != 0.0:
+                refined[e] += size * search[e]
+                residual[e] -= size * image[e]
+                product += weight[e] * residual[e] * residual[e] * inverse[e]
+        for e in range(count):
+            if Theta[rows[e], columns[e]] + step[e] != 0.0:
+                search[e] = inverse[e] * residual[e] + product / before * search[e]
+    better = promised_change(S, Theta, W, rows, columns, penalty, refined)
+    if better < 0.0:
+        return refined, better
     return step, promised
 
 
@@ -171,7 +244,7 @@ def glasso(
                     W[:, :] = S
     trial, trial_factor = np.empty((m, m)), np.empty((m, m))
     for count in range(max_newton):
-        step, promised = newton_direction(S, Theta, W, rows, columns, penalty, 8 + 4 * count)
+        step, promised = newton_direction(S, Theta, W, rows, columns, penalty, 10 + 5 * count)
         if not promised < -tolerance * m:
             return count
         size = 1.0

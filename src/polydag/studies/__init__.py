@@ -12,6 +12,8 @@ from typing import Any
 from polydag.errors import UsageError
 
 SHAPES = {
+    "linked": "polydag.studies.linked",
+    "parties": "polydag.studies.parties",
     "pooled": "polydag.studies.pooled",
 }
 

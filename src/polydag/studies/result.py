@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class Result:
         The probability of each edge, where the method gives one, or its share of bootstrap resamples.
     tables : mapping of name to DataFrame
         What else a study found; each goes to a CSV file of its name.
+    documents : mapping of name to anything that JSON knows
+        What is not a table; each goes to a JSON file of its name.
     measures : mapping
         Numbers that the method tells about its result, such as the penalty that it chose.
     sha256 : mapping of source to digest
@@ -73,6 +75,7 @@ class Result:
     versions: Mapping[str, str]
     probabilities: NDArray[np.float64] | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    documents: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def edges(self) -> list[EdgeRow]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DEMOS = {
     "pooled": "polydag.cli.demos.pooled",
+    "parties": "polydag.cli.demos.parties",
+    "linked": "polydag.cli.demos.linked",
 }
 
 
@@ -37,6 +39,7 @@ class Outcome(NamedTuple):
     result: Result
     data: Path
     run: Path
+    files: str = "data.csv"
 
 
 def run(name: str, folder: Path, seed: int, *, force: bool = False) -> Outcome:

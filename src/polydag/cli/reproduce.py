@@ -1,0 +1,89 @@
+"""`polydag reproduce`: a paper's tables and figures again, with progress, resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from polydag.cli.options import Debug, Force, Out, Quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "reproduce"
+PAPERS = {
+    "federated": "polydag.reproduce.federated",
+    "linked": "polydag.reproduce.linked",
+}
+
+
+def command(
+    paper: Annotated[
+        str, typer.Argument(help="Which paper: federated, linked.", autocompletion=lambda: list(PAPERS))
+    ],
+    table: Annotated[list[int] | None, typer.Option("--table", help="Which table. Repeatable.")] = None,
+    figure: Annotated[list[int] | None, typer.Option("--figure", help="Which figure. Repeatable.")] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Data sets for each setting.")] = 10,
+    preset: Annotated[
+        str, typer.Option("--preset", help="What the paper leaves open: ours, or the published values.")
+    ] = "ours",
+    out: Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compute a paper's tables and figures again, into CSV files and pictures.
+
+    Example: polydag reproduce linked --table 1 --seeds 3
+    """
+    import importlib
+    import shutil
+
+    from polydag import __version__, checkpoint, runs
+    from polydag.cli.progress import shown
+    from polydag.cli.telling import out as console
+    from polydag.cli.telling import plain, say
+    from polydag.errors import UsageError
+
+    if paper not in PAPERS:
+        raise UsageError(f"No paper is called {paper!r}. Known are {', '.join(PAPERS)}.")
+    module = importlib.import_module(PAPERS[paper])
+    unknown = [number for number in figure or () if number not in module.FIGURES]
+    if unknown:
+        raise UsageError(
+            f"Figure {unknown[0]} holds no results; those that do: {', '.join(map(str, module.FIGURES))}."
+        )
+    wanted = sorted({*(table or ()), *(module.FIGURES[number] for number in figure or ())})
+    tables = wanted or list(module.TABLES)
+    folder = out or Path("runs") / f"reproduce-{paper}"
+    aside = runs.partial(folder)
+    runs.require_free(folder, force=force)
+    if aside.exists() and not resume:
+        if not force:
+            raise UsageError(f"{aside} is left from an interrupted run. Go on with --resume, or use --force.")
+        shutil.rmtree(aside)
+    with (
+        shown(quiet=quiet),
+        checkpoint.saving(aside, {"polydag": __version__, "paper": paper, "preset": preset}),
+    ):
+        found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset)
+    with runs.new_folder(folder, force=force) as hidden:
+        for name, frame in found.items():
+            frame.to_csv(hidden / f"{name}.csv", index=False, lineterminator="\n")
+            if name.startswith("table"):
+                (hidden / f"{name}.txt").write_text(_text(frame), encoding="utf-8")
+        for name, drawn in module.pictures(found).items() if hasattr(module, "pictures") else ():
+            (hidden / f"{name}.svg").write_text(drawn, encoding="utf-8")
+    shutil.rmtree(aside)
+    for name, frame in found.items():
+        if name.startswith("table"):
+            say(console(), f"[bold]{name}[/bold], mean over {seeds} data sets\n{plain(_text(frame))}")
+    say(console(), f"[bold]Written to[/bold] {plain(folder)}")
+
+
+def _text(frame: pd.DataFrame) -> str:
+    text: str = frame.to_string(index=False, float_format=lambda value: f"{value:.2f}")
+    return f"{text}\n"

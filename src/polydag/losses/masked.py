@@ -1,0 +1,129 @@
+"""The masked network (Ng et al. 2019): an approximately binary adjacency in front of every first layer.
+
+Input i of variable j's network is multiplied by `M_ij = σ((U_ij + g_ij)/τ)`, g logistic noise: the Gumbel
+softmax of two choices. Each of several parts of the rows has its own noise, held fixed while the loss is
+minimised, so one evaluation averages over draws and costs no more than the plain network. Acyclicity and
+sparsity are those of the edge probabilities `P = σ(U/τ)`; divided by d, P is always in the log-determinant's
+domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from polydag.losses.mlp import MLP, Array, Mask, MLPShape
+
+_NEVER = -40.0  # a logit, in units of τ, at which a probability is zero for all purposes
+_UNLIKELY = -3.0
+
+
+@dataclass(frozen=True)
+class MaskedShape:
+    """The parameters of an `MLPShape`, then the logits `U` of shape (d, d)."""
+
+    d: int
+    hidden: int = 10
+    temperature: float = 0.5
+
+    @property
+    def inside(self) -> MLPShape:
+        """The networks behind the mask."""
+        return MLPShape(self.d, self.hidden)
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.inside.size + self.d**2
+
+    @property
+    def ridged(self) -> Mask:
+        """All but the logits, which zero would make even chances."""
+        return np.arange(self.size) < self.inside.size
+
+    def logits(self, theta: Array) -> Array:
+        """U."""
+        return theta[self.inside.size :].reshape(self.d, self.d)
+
+    def probabilities(self, theta: Array) -> Array:
+        """P."""
+        result: Array = expit(self.logits(theta) / self.temperature)
+        return result
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Even chances in front of a random network, whose first layer is not small: the mask is."""
+        network = self.inside.start(rng)
+        self.inside.split(network).inner[:-1] *= 30
+        return np.concatenate([network, np.zeros(self.d**2)])
+
+    def doubt(self, theta: Array, unlikely: Mask) -> Array:
+        """The parameters with a probability of 5 % where a mask says so."""
+        result = theta.copy()
+        self.logits(result)[unlikely] = _UNLIKELY * self.temperature
+        return result
+
+    def hold(self, theta: Array, forbidden: Mask) -> tuple[Array, Mask]:
+        """Parameters without the forbidden effects, and which of them may not move."""
+        network, held = self.inside.hold(theta[: self.inside.size], forbidden)
+        logits = np.where(forbidden, _NEVER * self.temperature, self.logits(theta))
+        return np.concatenate([network, logits.ravel()]), np.concatenate([held, forbidden.ravel()])
+
+    def closeness(self, theta: Array) -> Array:
+        """V = P/d."""
+        return self.probabilities(theta) / self.d
+
+    def pull_back(self, theta: Array, slope: Array) -> Array:
+        """The gradient with respect to the parameters of a function whose gradient in V is `slope`."""
+        return self._to_logits(theta, slope / self.d)
+
+    def lasso(self, rates: Array) -> Array:
+        """None: the sparsity is that of the mask."""
+        return np.zeros(self.size)
+
+    def sparsity(self, theta: Array, rates: Array) -> tuple[float, Array]:
+        """`Σ rates·P`, the expected cost of the edges, and its gradient."""
+        return float(np.vdot(rates, self.probabilities(theta))), self._to_logits(theta, rates)
+
+    def _to_logits(self, theta: Array, slope: Array) -> Array:
+        P = self.probabilities(theta)
+        gradient = np.zeros(self.size)
+        self.logits(gradient)[:] = slope * P * (1 - P) / self.temperature
+        return gradient
+
+
+class MaskedMLP:
+    """The loss of rows under fixed noise of shape (parts, d, d); row r has that of part `r mod parts`."""
+
+    def __init__(
+        self, rows: Array, shape: MaskedShape, noise: Array, *, n_total: float | None = None
+    ) -> None:
+        self.shape = shape
+        self.noise = noise
+        total = float(len(rows)) if n_total is None else n_total
+        parts = (rows[k :: len(noise)] for k in range(len(noise)))
+        self._parts = [MLP(part, shape.hidden, n_total=total) for part in parts]
+
+    def value_and_grad(self, theta: Array) -> tuple[float, Array]:
+        """The loss and its gradient."""
+        inside, tau = self.shape.inside, self.shape.temperature
+        bare = theta[: inside.size]
+        value, gradient = 0.0, np.zeros_like(theta)
+        to_logits = self.shape.logits(gradient)
+        for part, noise in zip(self._parts, self.noise, strict=True):
+            M = expit((self.shape.logits(theta) + noise) / tau)
+            masked = bare.copy()
+            inside.split(masked).inner[:-1] *= M[:, :, None]
+            cost, slope = part.value_and_grad(masked)
+            value += cost
+            first = inside.split(slope).inner[:-1]
+            to_logits += np.einsum("ijk,ijk->ij", first, inside.split(bare).inner[:-1]) * M * (1 - M) / tau
+            first *= M[:, :, None]
+            gradient[: inside.size] += slope
+        return value, gradient
+
+
+def mask_noise(d: int, parts: int, rng: np.random.Generator) -> Array:
+    """Logistic noise for `MaskedMLP`."""
+    return rng.logistic(size=(parts, d, d))

@@ -1,0 +1,355 @@
+"""Networks under acyclicity: pooled along a central path, and the two halves of an ADMM round.
+
+The parameters are those of any `Shape`. Where a parameter has an ℓ1 penalty it is written as the difference
+of two that are not negative (Zheng et al. 2020), so that L-BFGS-B sees a smooth function within bounds and
+zeros are exact. Parameters that knowledge holds at a value are left out of the problem altogether.
+
+The problem is not convex and the start decides: from an order by conditional variances the objective was 6.16
+in the mean over 16 simulated tables (d = 10, n = 512), from small random weights 6.34, in twice the time.
+
+The federated steps are (2) and (3) of Ng and Zhang (2022), with networks in the place of linear weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from polydag.acyclicity import Acyclicity
+from polydag.knowledge import Masks
+from polydag.losses import LeastSquares
+from polydag.losses.least_squares import scales
+from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
+from polydag.losses.mlp import MLP, Array, Mask, Shape
+from polydag.orientation import weakest_cycle_edges
+from polydag.progress import report
+from polydag.solvers.additive import additive_order, with_functions
+from polydag.solvers.order import predecessors
+from polydag.stats import GaussianStats
+
+Function = Callable[[Array], tuple[float, Array]]
+Price = Callable[[float], tuple[float, float]]  # what h costs, and how fast that grows
+
+_OUTSIDE = 1e10  # the value where acyclicity is not defined: the line search turns back
+_MEMORY = 10
+_ACYCLIC = 1e-5
+_STAGES = 10
+_WARM = 0.1  # μ at the start: an order is known, and may still change
+_NOISE_PARTS = 16
+
+
+class Loss(Protocol):
+    """What a solver needs of the data."""
+
+    def value_and_grad(self, theta: Array) -> tuple[float, Array]:
+        """The loss and its gradient."""
+        ...
+
+
+class Penalties(NamedTuple):
+    """The ℓ1 (or mask) penalty of each effect, and the ℓ2 penalty of every parameter."""
+
+    effects: Array
+    ridge: float
+
+
+class Stage(NamedTuple):
+    """One stage of the path, a row of the history."""
+
+    mu: float
+    n_iter: int
+    n_evaluations: int
+    objective: float
+    h: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where L-BFGS-B ended."""
+
+    theta: Array
+    value: float
+    n_iter: int
+    n_evaluations: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where the path ended, before any threshold; `strength` is what tells edges."""
+
+    theta: Array
+    strength: Array
+    objective: float
+    h: float
+    stages: tuple[Stage, ...]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last stage reached its tolerance and cycles have all but vanished."""
+        return self.stages[-1].converged and self.h <= _ACYCLIC
+
+    @property
+    def n_iter(self) -> int:
+        """Steps over all stages."""
+        return sum(stage.n_iter for stage in self.stages)
+
+
+def effect_rates(lambda1: float, masks: Masks) -> Array:
+    """λ1 for every effect but the required ones."""
+    return np.where(masks.required, 0.0, lambda1)
+
+
+def minimise(
+    function: Function,
+    start: Array,
+    lasso: Array,
+    held: Mask,
+    *,
+    tolerance: float = 1e-6,
+    max_iter: int = 300,
+) -> Minimum:
+    """Minimise `function(θ) + Σ lasso·|θ|` over the parameters that are not held at their start."""
+    kinked = np.flatnonzero(~held & (lasso > 0))
+    smooth = np.flatnonzero(~held & ~(lasso > 0))
+    rates, k = lasso[kinked], len(kinked)
+    theta = start.copy()
+
+    def at(z: Array) -> Array:
+        theta[kinked] = z[:k] - z[k : 2 * k]
+        theta[smooth] = z[2 * k :]
+        return theta
+
+    def split(z: Array) -> tuple[float, Array]:
+        value, gradient = function(at(z))
+        slope = gradient[kinked]
+        cost = value + float(rates @ (z[:k] + z[k : 2 * k]))
+        return cost, np.concatenate([slope + rates, rates - slope, gradient[smooth]])
+
+    z = np.concatenate([np.maximum(start[kinked], 0), np.maximum(-start[kinked], 0), start[smooth]])
+    lower = np.where(np.arange(len(z)) < 2 * k, 0.0, -np.inf)
+    end = minimize(
+        split,
+        z,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(lower, np.full(len(z), np.inf)),
+        options={
+            "maxiter": max_iter,
+            "maxfun": 2 * max_iter,
+            "ftol": tolerance,
+            "gtol": 1e-6,
+            "maxcor": _MEMORY,
+        },
+    )
+    return Minimum(at(end.x).copy(), float(end.fun), int(end.nit), int(end.nfev), end.status == 0)
+
+
+def _penalised(
+    shape: Shape, penalties: Penalties, acyclicity: Acyclicity, price: Price, theta: Array
+) -> tuple[float, Array]:
+    """The smooth penalties: sparsity, ridge and cycles, the last priced by a function of h and its slope."""
+    h, slope = acyclicity.value_and_grad(shape.closeness(theta))
+    if not np.isfinite(h):
+        return _OUTSIDE, np.zeros_like(theta)
+    value, gradient = shape.sparsity(theta, penalties.effects)
+    shrunk = np.where(shape.ridged, theta, 0.0)
+    cost, rate = price(h)
+    value += 0.5 * penalties.ridge * float(shrunk @ shrunk) + cost
+    return value, gradient + penalties.ridge * shrunk + shape.pull_back(theta, rate * slope)
+
+
+def follow_path(
+    losses: Callable[[], Loss],
+    shape: Shape,
+    penalties: Penalties,
+    acyclicity: Acyclicity,
+    start: Array,
+    held: Mask,
+    mu: float,
+) -> Solution:
+    """Minimise `loss + penalties + h/μ`, with μ tenfold lower a stage until cycles have vanished.
+
+    After that, stages at the same μ go on until one reaches its tolerance. `losses` gives the loss for
+    each μ: the same one, or one with fresh noise. An infinite μ makes one stage without regard to cycles,
+    for parameters that cannot form any.
+    """
+    theta = start
+    lasso = shape.lasso(penalties.effects)
+    stages: list[Stage] = []
+    loss = losses()
+    for number in range(_STAGES):
+
+        def function(theta: Array, loss: Loss = loss, mu: float = mu) -> tuple[float, Array]:
+            cost, slope = _penalised(shape, penalties, acyclicity, central(mu), theta)
+            if cost >= _OUTSIDE:
+                return cost, slope
+            value, gradient = loss.value_and_grad(theta)
+            return value + cost, gradient + slope
+
+        end = minimise(function, theta, lasso, held)
+        theta = end.theta
+        h = acyclicity.value_and_grad(shape.closeness(theta))[0]
+        objective = end.value - h / mu
+        stages.append(Stage(mu, end.n_iter, end.n_evaluations, objective, h, end.converged))
+        report("nonlinear NOTEARS", number + 1, None, f"μ={mu:.0e}, h={h:.1e}")
+        if np.isinf(mu) or (h <= _ACYCLIC and end.converged):
+            break
+        if h > _ACYCLIC:
+            mu /= 10
+            loss = losses()
+    return Solution(theta, shape.closeness(theta), objective, h, tuple(stages))
+
+
+def solve_mlp(
+    rows: Array,
+    hidden: int,
+    lambda1: float,
+    lambda2: float,
+    acyclicity: Acyclicity,
+    masks: Masks,
+    random_state: int | None,
+) -> Solution:
+    """Networks whose first layers tell the edges: first along an order, then free to leave it."""
+    loss = MLP(rows, hidden)
+    shape = loss.shape
+    penalties = Penalties(effect_rates(lambda1, masks), lambda2)
+    start, held = shape.hold(
+        shape.start(np.random.default_rng(random_state)), masks.forbidden | ~order_of_rows(rows, masks)
+    )
+    ordered = follow_path(lambda: loss, shape, penalties, acyclicity, start, held, np.inf)
+    start, held = shape.hold(ordered.theta, masks.forbidden)
+    free = follow_path(lambda: loss, shape, penalties, acyclicity, start, held, _WARM)
+    strength = np.sqrt(loss.squared_slopes(free.theta))
+    return replace(free, strength=strength, stages=ordered.stages + free.stages)
+
+
+def solve_masked(
+    rows: Array,
+    hidden: int,
+    lambda1: float,
+    lambda2: float,
+    acyclicity: Acyclicity,
+    masks: Masks,
+    random_state: int | None,
+) -> Solution:
+    """Networks behind a mask that tells the edges; each stage draws its noise afresh."""
+    rng = np.random.default_rng(random_state)
+    shape = MaskedShape(rows.shape[1], hidden)
+    start = shape.doubt(shape.start(rng), ~order_of_rows(rows, masks))
+    start, held = shape.hold(start, masks.forbidden)
+    penalties = Penalties(effect_rates(lambda1, masks), lambda2)
+
+    def losses() -> Loss:
+        return MaskedMLP(rows, shape, mask_noise(shape.d, min(_NOISE_PARTS, len(rows)), rng))
+
+    solution = follow_path(losses, shape, penalties, acyclicity, start, held, _WARM / shape.d)
+    return replace(solution, strength=shape.probabilities(solution.theta))
+
+
+def order_of_rows(rows: Array, masks: Masks) -> Mask:
+    """`[i, j]`: i stands before j in the additive order."""
+    table = with_functions(rows, rows.mean(axis=0), rows.std(axis=0))
+    return predecessors(additive_order(GaussianStats.from_data(table), masks))
+
+
+def standard_rows(rows: Array, stats: GaussianStats) -> Array:
+    """Rows about the mean, in units of a typical error: one number for all columns.
+
+    The error is that of linear regression on all other variables; the number comes from summed statistics.
+    """
+    error = np.exp(np.log(scales(LeastSquares.from_stats(stats))["conditional"]).mean())
+    result: Array = (rows - stats.mean) / error
+    return result
+
+
+def threshold_graph(
+    strength: Array, required: Mask, threshold: float
+) -> tuple[Mask, list[tuple[int, int, str]]]:
+    """The effects from `threshold` on, without the weakest of each cycle; what was removed, and why."""
+    present = (strength > 0) | required
+    kept = (strength >= threshold) & present | required
+    removed = [(int(i), int(j), "threshold") for i, j in np.argwhere(present & ~kept)]
+    for i, j in weakest_cycle_edges(kept, strength, required):
+        kept[i, j] = False
+        removed.append((i, j, "cycle"))
+    return kept, removed
+
+
+def local_step(
+    loss: Loss,
+    shape: Shape,
+    start: Array,
+    W: Array,
+    beta: Array,
+    rho2: float,
+    held: Mask,
+    *,
+    tolerance: float = 1e-7,
+    max_iter: int = 100,
+) -> Minimum:
+    """A site's step: `loss(θ) + ⟨β, θ − W⟩ + ρ2/2·‖θ − W‖²` from `start`, with the loss over the total n."""
+
+    def function(theta: Array) -> tuple[float, Array]:
+        value, gradient = loss.value_and_grad(theta)
+        apart = theta - W
+        value += float(beta @ apart) + 0.5 * rho2 * float(apart @ apart)
+        return value, gradient + beta + rho2 * apart
+
+    return minimise(function, start, np.zeros(shape.size), held, tolerance=tolerance, max_iter=max_iter)
+
+
+def server_step(
+    shape: Shape,
+    mean: Array,
+    pull: float,
+    penalties: Penalties,
+    acyclicity: Acyclicity,
+    price: Price,
+    start: Array,
+    held: Mask,
+    *,
+    tolerance: float = 1e-8,
+    max_iter: int = 300,
+) -> Minimum:
+    """The coordinator's step: `penalties(W) + price(h(W)) + pull/2·‖W − mean‖²` from `start`.
+
+    Parameters
+    ----------
+    mean : array
+        `(1/K) Σ (θ_k + β_k/ρ2)`, all that is used of the sites.
+    pull : float
+        `K·ρ2`.
+    price : callable
+        What h costs and the slope of that: `augmented(α, ρ1)` or `central(μ)`.
+    start : array
+        The last W: acyclicity must be defined there.
+    """
+
+    if not np.isfinite(acyclicity.value_and_grad(shape.closeness(start))[0]):
+        raise ValueError("the start is outside the domain of the acyclicity function")
+
+    def function(W: Array) -> tuple[float, Array]:
+        cost, slope = _penalised(shape, penalties, acyclicity, price, W)
+        if cost >= _OUTSIDE:
+            return cost, slope
+        apart = W - mean
+        return cost + 0.5 * pull * float(apart @ apart), slope + pull * apart
+
+    lasso = shape.lasso(penalties.effects)
+    return minimise(function, start, lasso, held, tolerance=tolerance, max_iter=max_iter)
+
+
+def central(mu: float) -> Price:
+    """The price on the central path, `h/μ`."""
+    return lambda h: (h / mu, 1 / mu)
+
+
+def augmented(alpha: float, rho1: float) -> Price:
+    """The price of the augmented Lagrangian, `αh + ρ1/2·h²`."""
+    return lambda h: (alpha * h + 0.5 * rho1 * h * h, alpha + rho1 * h)

@@ -1,0 +1,246 @@
+"""A study of linked rows: one table, and what says which of its rows may depend on each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polydag import data
+from polydag.errors import DataError, UsageError
+from polydag.studies import methods
+from polydag.studies.config import Config
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
+from polydag.studies.pooled import _fitted, _removed, _require_known
+from polydag.studies.result import Result, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.rowcov import Links
+
+ORDERED = "bcd"  # the method for a known order
+_ROWS = ("structure", "lambda2", "n_permutations", "max_rounds")
+_EDGES = ("lambda_", "threshold", "extended")
+
+
+@dataclass(frozen=True)
+class LinkedConfig(Config):
+    """All that decides the outcome of a study of linked rows.
+
+    Attributes
+    ----------
+    links : str, optional
+        A file whose first two columns are pairs of linked rows.
+    groups : str, optional
+        The column with group labels.
+    coords : str, optional
+        Columns with coordinates and the number of nearest neighbours, as `lon,lat:5`.
+    row_ids : str, optional
+        The column with the names that `links` uses; row numbers from 1 by default.
+    covariates : tuple of str, optional
+        Columns that the means depend on.
+    order : tuple of str, optional
+        All variables, causes before effects; with the method `bcd`.
+    """
+
+    method: str = "ges"
+    links: str | None = None
+    groups: str | None = None
+    coords: str | None = None
+    row_ids: str | None = None
+    covariates: tuple[str, ...] | None = None
+    order: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if sum(value is not None for value in (self.links, self.groups, self.coords)) != 1:
+            raise UsageError(
+                "Linked rows need one of --links edges.csv, --groups COLUMN and --coords X,Y:5, which say "
+                "which rows may depend on each other."
+            )
+        if len(self.data) != 1:
+            raise UsageError(f"Linked rows are in one table; {len(self.data)} were named.")
+        if (self.order is not None) != (self.method == ORDERED):
+            raise UsageError(f"The method {ORDERED} needs --order, and --order goes with {ORDERED} only.")
+        if self.bootstrap:
+            raise UsageError("Linked rows cannot be drawn again one by one: --bootstrap is not for them.")
+        if self.missing == "drop" and self.links is not None and self.row_ids is None:
+            raise UsageError(
+                "With --missing drop row numbers would shift. Name the rows with --row-ids, or impute."
+            )
+
+
+CONFIG = LinkedConfig
+
+
+def load(config: LinkedConfig) -> Inputs:
+    """Read the table, its links and the background knowledge."""
+    settings_of(config)
+    (source,) = config.data
+    sha256: dict[str, str] = {}
+    knowledge = None
+    if config.knowledge is not None:
+        knowledge = data.read_knowledge(config.knowledge)
+        sha256[config.knowledge] = file_mark(config.knowledge)
+    beside = [config.groups, config.row_ids, *_coordinates(config)[0], *(config.covariates or ())]
+    extra = [name for name in dict.fromkeys(beside) if name is not None]
+    columns = None
+    if config.columns is not None:
+        columns = tuple(dict.fromkeys((*config.columns, *extra)))
+    table = data.read(
+        source,
+        columns=columns,
+        kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
+        missing=config.missing,  # type: ignore[arg-type]
+        query=config.query,
+    )
+    sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
+    if lost := [name for name in extra if name not in table.names]:
+        raise DataError(f"{table.source} has no column {', '.join(lost)}.")
+    links = _links(config, table.frame, sha256)
+    helpers = [config.row_ids, *_coordinates(config)[0]]
+    frame = table.frame.drop(columns=[name for name in helpers if name is not None])
+    variables = [name for name in frame.columns if name not in {config.groups, *(config.covariates or ())}]
+    if knowledge is not None:
+        _require_known(knowledge, tuple(variables), str(config.knowledge))
+    notes = table.notes
+    return Inputs((frame, links), float(table.n), table.source, knowledge, sha256, notes)
+
+
+def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
+    """The columns with coordinates, and the number of neighbours."""
+    if config.coords is None:
+        return [], 0
+    names, colon, count = config.coords.rpartition(":")
+    if not colon or not count.isdigit() or not names:
+        raise UsageError(f"--coords is two columns and a number, as lon,lat:5; got {config.coords!r}.")
+    return [name.strip() for name in names.split(",")], int(count)
+
+
+def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) -> Links | str:
+    from polydag.rowcov import Links
+
+    if config.groups is not None:
+        return config.groups
+    if config.coords is not None:
+        names, count = _coordinates(config)
+        return Links.from_coordinates(frame[names].to_numpy(dtype=float), count)
+    assert config.links is not None
+    pairs = data.read(config.links)
+    sha256[config.links] = file_mark(config.links)
+    if len(pairs.names) < 2:
+        raise DataError(f"{config.links} has one column; links are two columns of row names or numbers.")
+    ends = [[_name(value) for value in pairs.frame[name]] for name in pairs.names[:2]]
+    rows = range(1, len(frame) + 1) if config.row_ids is None else frame[config.row_ids]
+    try:
+        return Links.from_edges(zip(*ends, strict=True), [_name(row) for row in rows])
+    except DataError as error:
+        known = "numbers of rows, counted from 1" if config.row_ids is None else config.row_ids
+        hint = "" if config.row_ids else " Say with --row-ids which column names the rows."
+        raise DataError(f"{config.links} (rows by {known}): {error}{hint}") from None
+
+
+def _name(value: Any) -> str:
+    """A row's name, the same whether a file held it as a text or as a number."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def settings_of(config: LinkedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings for the rows (and a known order), and those of the learner; all by the learners' names."""
+    from polydag.learners import LinkedRowsDAG
+
+    own = (*_ROWS, *_EDGES) if config.method == ORDERED else _ROWS
+    defaults = LinkedRowsDAG().get_params(deep=False)
+    given = {name.replace("-", "_"): value for name, value in config.settings.items()}
+    given = {f"{name}_" if f"{name}_" in own else name: value for name, value in given.items()}
+    rows = {name: given.pop(name, defaults[name]) for name in own}
+    if config.method == ORDERED:
+        if given:
+            raise UsageError(
+                f"{ORDERED} has no setting {next(iter(given))}. Its settings are {', '.join(own)}."
+            )
+        return rows, {}
+    methods.settings_of(config.method, given)
+    return rows, given
+
+
+def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
+    """Learn a graph as the configuration says; `inputs` are read where they are not given."""
+    from polydag.learners import LinkedRowsDAG
+
+    inputs = load(config) if inputs is None else inputs
+    if config.seed is None:
+        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    rows, given = settings_of(config)
+    learner: Any = None
+    used: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if config.method != ORDERED:
+        learner, used, notes = methods.make(dataclasses.replace(config, settings=given), inputs.knowledge)
+    elif inputs.knowledge is not None:
+        raise UsageError(f"{ORDERED} does not take background knowledge: the order is all it knows.")
+    frame, links = inputs.rows
+    model, warned = _fitted(
+        LinkedRowsDAG(
+            links,
+            order=config.order,
+            learner=learner,
+            covariates=_list(config.covariates),
+            random_state=config.seed,
+            n_jobs=config.jobs,
+            **rows,
+        ),
+        dataclasses.replace(inputs, rows=frame),
+    )
+    public_data = tuple(map(public, config.data))
+    return Result(
+        config=dataclasses.replace(config, data=public_data, settings={**used, **rows}),
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        n_iter=model.n_iter_,
+        history=model.history_,
+        pruned=_removed(model.pruned_),
+        measures=_measures(model),
+        notes=(*inputs.notes, *notes, *warned, *_sentences(model)),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        tables={"row_correlations": _by_column(model)},
+    )
+
+
+def _list(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _measures(model: Any) -> dict[str, float]:
+    measures = {
+        "effective_n": model.effective_n_,
+        "row_correlation": model.test_.correlation,
+        "p_value_of_independent_rows": model.test_.p_value,
+        "p_value_after_decorrelation": model.test_after_.p_value,
+    }
+    return measures | ({"lambda1": model.lambda_used_} if hasattr(model, "lambda_used_") else {})
+
+
+def _sentences(model: Any) -> tuple[str, ...]:
+    columns = model.column_correlations_
+    spread = f"By column the correlation of linked rows is {columns.min():.2f} to {columns.max():.2f}"
+    after = "None is left" if not model.test_after_.dependent else "Some is left"
+    return (
+        model.summary_,
+        f"{spread} (row_correlations.csv); one row correlation is assumed for all.",
+        f"{after} after decorrelation (p = {model.test_after_.p_value:.2g}).",
+    )
+
+
+def _by_column(model: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = model.column_correlations_
+    return pd.DataFrame({"column": columns.index, "correlation": columns.to_numpy()})

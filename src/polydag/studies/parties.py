@@ -1,0 +1,173 @@
+"""A study of parties: each file (or database address) is a site, and rows stay with their site."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polydag import data
+from polydag.errors import DataError, UsageError
+from polydag.progress import report
+from polydag.studies.config import Config
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
+from polydag.studies.methods import learner_type
+from polydag.studies.pooled import _fitted, _is_large, _measures, _removed, _require_known
+from polydag.studies.result import Result, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Set by the study itself.
+_OWN = ("method", "knowledge", "random_state")
+
+
+@dataclass(frozen=True)
+class PartiesConfig(Config):
+    """All that decides the outcome of a study of parties; `data` names one source a site."""
+
+    shape: str = "parties"
+    method: str = "admm"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.data)) != len(self.data):
+            twice = next(source for source in self.data if self.data.count(source) > 1)
+            raise UsageError(f"{public(twice)} is named twice; every file is a site of its own.")
+        if len(self.data) < 2:
+            raise UsageError("Parties are several sites: name one file for each, at least two.")
+        if self.bootstrap:
+            raise UsageError("--bootstrap draws rows again, and rows stay with their sites.")
+
+
+CONFIG = PartiesConfig
+
+
+def settings_of(config: PartiesConfig) -> dict[str, Any]:
+    """All settings of the federated learner: those given, under its own names, and its defaults."""
+    from polydag.learners.federated import METHODS, FederatedNotears
+
+    if config.method not in METHODS:
+        raise UsageError(
+            f"No method for parties is called {config.method!r}. Known are {', '.join(METHODS)}."
+        )
+    params = FederatedNotears().get_params(deep=False)
+    known = {name: value for name, value in params.items() if name not in _OWN}
+    chosen = {}
+    for name, value in config.settings.items():
+        own = name.replace("-", "_")
+        own = own if own in known else f"{own}_"
+        if own not in known:
+            raise UsageError(
+                f"Parties have no setting {name}. Their settings are {', '.join(sorted(known))}."
+            )
+        chosen[own] = value
+    return {**known, **chosen}
+
+
+def load(config: PartiesConfig) -> Inputs:
+    """Read every site's table and the background knowledge."""
+    settings_of(config)  # a wrong name is told before a long reading
+    sha256: dict[str, str] = {}
+    knowledge = None
+    if config.knowledge is not None:
+        knowledge = data.read_knowledge(config.knowledge)
+        sha256[config.knowledge] = file_mark(config.knowledge)
+    tables: dict[str, Any] = {}
+    notes: list[str] = []
+    for number, source in enumerate(config.data):
+        name = public(source)
+        report("reading", number, len(config.data), name)
+        if _is_large(dataclasses.replace(config, data=(source, ""))):
+            tables[name] = data.gaussian_stats(source, config.columns, query=config.query)
+            sha256[name] = file_mark(source)
+            notes.append(f"{name} is large: mean and covariance were computed as it was read.")
+            continue
+        table = data.read(
+            source,
+            columns=config.columns,
+            kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
+            missing=config.missing,  # type: ignore[arg-type]
+            query=config.query if is_database(source) else None,
+        )
+        _require_numbers(table.frame, name)
+        sha256[name] = frame_mark(table.frame) if is_database(source) else file_mark(source)
+        tables[name] = table
+        notes += [f"{name}: {note}" for note in table.notes]
+    report("reading", len(config.data), len(config.data))
+    first = next(iter(tables.values()))
+    if knowledge is not None:
+        _require_known(knowledge, first.names, str(config.knowledge))
+    n = float(sum(table.n for table in tables.values()))
+    # Sites name themselves in what they say, so no source is put before it.
+    return Inputs(tables, n, "", knowledge, sha256, tuple(notes))
+
+
+def _require_numbers(frame: pd.DataFrame, name: str) -> None:
+    words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "iuf"]
+    if words:
+        raise DataError(
+            f"{name}: column {words[0]} holds labels, not numbers. Federated methods need numbers in every "
+            "column: leave it out with --columns, at every site."
+        )
+
+
+def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
+    """Learn one graph over all sites."""
+    from polydag.learners.federated import FederatedNotears
+
+    inputs = load(config) if inputs is None else inputs
+    if config.seed is None:
+        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    settings = settings_of(config)
+    used = {name: value for name, value in settings.items() if value is not None}
+    learner = settings["learner"]
+    if isinstance(learner, str):  # on the command line a learner is named
+        settings["learner"] = learner_type(learner)()
+    model = FederatedNotears(
+        method=config.method, knowledge=inputs.knowledge, random_state=config.seed, **settings
+    )
+    fitted, warned = _fitted(model, inputs)
+    public_config = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=used)
+    return Result(
+        config=public_config,
+        graph=fitted.graph_,
+        n=inputs.n,
+        converged=bool(fitted.converged_),
+        n_iter=fitted.n_rounds_,
+        history=fitted.history_,
+        pruned=_removed(fitted.pruned_),
+        measures={name: value for name, value in _measures(fitted).items() if value == value},
+        notes=(*inputs.notes, *warned, _openness(settings["privacy"])),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        probabilities=getattr(fitted, "votes_", None),
+        documents={"disclosure": disclosure(fitted.disclosure_, settings["privacy"])},
+    )
+
+
+def _openness(privacy: str) -> str:
+    return (
+        f"privacy = {privacy}: whoever adds up sees each site's numbers (no rows, but covariances can be "
+        "read off them). disclosure.json lists all that left."
+    )
+
+
+def disclosure(ledger: pd.DataFrame, privacy: str) -> dict[str, Any]:
+    """What left the sites, summed up by site and name, and in full."""
+    grouped = ledger.groupby(["site", "name", "shape", "masked"], sort=False)
+    summary = grouped.agg(times=("round", "size"), first_round=("round", "min"), last_round=("round", "max"),
+                          bytes=("bytes", "sum")).reset_index()  # fmt: skip
+    return {
+        "privacy": privacy,
+        "bytes": int(ledger["bytes"].sum()),
+        "summary": _records(summary),
+        "entries": _records(ledger),
+    }
+
+
+def _records(table: pd.DataFrame) -> list[Mapping[str, Any]]:
+    columns = [table[name].tolist() for name in table.columns]
+    return [dict(zip(table.columns, row, strict=True)) for row in zip(*columns, strict=True)]

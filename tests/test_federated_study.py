@@ -1,0 +1,227 @@
+"""Parties from the command line, the demonstration, charts, and the paper's figures."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from polydag import FederatedNotears, Graph, Notears, checkpoint, metrics, runs, simulate
+from polydag.cli import demos
+from polydag.cli.main import app
+from polydag.errors import DataError, NotConvergedError, UsageError
+from polydag.plot.charts import Line, Panel, line_charts, nice_step
+from polydag.reproduce import federated as paper
+from polydag.studies.parties import PartiesConfig, disclosure
+
+
+@pytest.fixture(scope="module")
+def dag() -> Graph:
+    return simulate.dag(6, expected_edges=7, random_state=4)
+
+
+@pytest.fixture
+def files(tmp_path: Path, dag: Graph) -> list[str]:
+    paths = []
+    for k, name in enumerate(("north", "south", "west")):
+        simulate.linear(dag, n=80 + 40 * k, random_state=k).to_csv(tmp_path / f"{name}.csv", index=False)
+        paths.append(str(tmp_path / f"{name}.csv"))
+    return paths
+
+
+def test_fit_as_parties_writes_what_left(files: list[str], tmp_path: Path, dag: Graph) -> None:
+    out = tmp_path / "run"
+    result = CliRunner().invoke(app, ["fit", "--as", "parties", *files, "--out", str(out), "--seed", "1"])
+    assert result.exit_code == 0, result.output
+    assert "privacy = none" in result.output
+    told = json.loads((out / "disclosure.json").read_text())
+    assert told["privacy"] == "none"
+    assert told["bytes"] == sum(entry["bytes"] for entry in told["entries"])
+    assert {entry["site"] for entry in told["entries"]} == set(files)
+    assert sum(row["times"] for row in told["summary"]) == len(told["entries"])
+    pooled = Notears().fit(pd.concat([pd.read_csv(file) for file in files]))
+    graph = json.loads((out / "graph.json").read_text())
+    assert len(graph["edges"]) == pooled.graph_.n_edges
+    again = CliRunner().invoke(
+        app, ["fit", "--config", str(out / "config.toml"), "--out", str(tmp_path / "b")]
+    )
+    assert again.exit_code == 0, again.output
+    for name in ("graph.json", "edges.csv", "history.csv", "disclosure.json"):
+        assert (out / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("method", ["moments", "voting", "fedavg"])
+def test_other_methods_and_settings(files: list[str], tmp_path: Path, method: str) -> None:
+    settings = {"learner": "equal-variance"} if method == "moments" else {"lambda": 0.05}
+    result = runs.perform(
+        PartiesConfig(data=tuple(files), method=method, settings=settings, seed=0), tmp_path / "r"
+    )
+    assert result.graph.n_edges > 0
+    assert result.n == 360
+    assert (result.probabilities is not None) == (method == "voting")
+
+
+def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_path: Path) -> None:
+    table = pd.read_csv(files[1])
+
+    def complaint(changed: pd.DataFrame) -> str:
+        changed.to_csv(files[1], index=False)
+        with pytest.raises(DataError) as error:
+            runs.perform(PartiesConfig(data=tuple(files), seed=0), tmp_path / "r")
+        assert files[1] in str(error.value)
+        assert files[0] not in str(error.value)
+        return str(error.value)
+
+    assert "lacks x3" in complaint(table.drop(columns="x3"))
+    assert "has besides y" in complaint(table.assign(y=1.0))
+    assert "another order" in complaint(table[table.columns[::-1]])
+    assert "x2" in complaint(table.assign(x2="low"))
+    table.head(3).to_csv(files[1], index=False)
+    with pytest.raises(DataError, match=r"south\.csv does not take part: It has 3 rows; .* at least 10"):
+        runs.perform(PartiesConfig(data=tuple(files), settings={"min_rows": 10}), tmp_path / "r")
+
+
+def test_another_unit_becomes_a_note(files: list[str], tmp_path: Path) -> None:
+    pd.read_csv(files[0]).assign(x1=lambda t: t["x1"] * 1e-4).to_csv(files[0], index=False)
+    result = runs.perform(PartiesConfig(data=tuple(files), method="moments", seed=0), tmp_path / "r")
+    assert any(files[0] in note and "column x1" in note for note in result.notes)
+
+
+def test_bad_descriptions_of_a_study_are_told(files: list[str], tmp_path: Path) -> None:
+    for change, why in (
+        ({"data": (files[0],)}, "at least two"),
+        ({"data": (files[0], files[0])}, "named twice"),
+        ({"data": tuple(files), "bootstrap": 3}, "bootstrap"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            PartiesConfig(**change)  # type: ignore[arg-type]
+    for change, why in (({"method": "gossip"}, "Known are admm"), ({"settings": {"x": 1}}, "no setting x")):
+        with pytest.raises(UsageError, match=why):
+            runs.perform(PartiesConfig(data=tuple(files), **change), tmp_path / "r")  # type: ignore[arg-type]
+
+
+def test_an_interrupted_fit_goes_on_to_the_same_graph(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polydag.federated import resuming
+
+    parts = {file: pd.read_csv(file) for file in files}
+    whole = FederatedNotears().fit(parts)
+    calls = 0
+    real = resuming.run
+
+    def failing(*args: object, **more: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return real(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(resuming, "run", failing)
+    with pytest.raises(KeyboardInterrupt), checkpoint.saving(tmp_path / "p", {}):
+        FederatedNotears().fit(parts)
+    with checkpoint.saving(tmp_path / "p", {}):
+        resumed = FederatedNotears().fit(parts)
+    assert resumed.graph_ == whole.graph_
+    assert np.array_equal(resumed.raw_weights_, whole.raw_weights_)
+    pd.testing.assert_frame_equal(resumed.disclosure_, whole.disclosure_)
+    blocks = -(-whole.n_rounds_ // resuming.BLOCK)
+    assert calls == blocks + 1  # two blocks before the interruption were not run again
+
+
+def test_the_demo_of_parties(tmp_path: Path) -> None:
+    outcome = demos.run("parties", tmp_path / "demo", 1)
+    errors = {a.by: metrics.shd(true=outcome.truth, estimate=a.graph) for a in outcome.answers}
+    assert errors["admm"] < errors["largest alone"]
+    assert (outcome.data / outcome.files).is_file()
+    again = demos.run("parties", tmp_path / "demo", 1, force=True)
+    assert again.result.graph == outcome.result.graph
+
+
+def test_a_summary_of_disclosures_adds_up() -> None:
+    ledger = pd.DataFrame(
+        [("a", 1, "x", "2", 16, False), ("a", 2, "x", "2", 16, False), ("b", 1, "x", "2", 16, False)],
+        columns=["site", "round", "name", "shape", "bytes", "masked"],
+    )
+    told = disclosure(ledger, "none")
+    assert told["bytes"] == 48
+    assert [(row["site"], row["times"], row["bytes"]) for row in told["summary"]] == [
+        ("a", 2, 32),
+        ("b", 1, 16),
+    ]
+
+
+def test_charts_are_well_formed_and_hold_every_point() -> None:
+    lines = [
+        Line("a & b", [1.0, 2.0, float("nan")], [0.1, 0.2, 0.0]),
+        Line("c", [0.0, 3.0, 1.0], [0.0, 0.5, 0.0]),
+    ]
+    text = line_charts([Panel("SHD <x>", "parties", (2, 4, 8), lines)] * 2)
+    root = ET.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    drawn = [len(line.attrib["points"].split()) for line in root.iter(f"{space}polyline")]
+    assert drawn == [2, 3, 2, 3]
+    words = [element.text for element in root.iter(f"{space}text")]
+    assert words.count("SHD <x>") == 2
+    assert "a & b" in words
+    heights = [float(y) for line in root.iter(f"{space}polyline") for y in
+               (pair.split(",")[1] for pair in line.attrib["points"].split())]  # fmt: skip
+    assert min(heights) >= 30
+    assert nice_step(0.0) == 0.25
+    assert [nice_step(x) for x in (0.011, 1.0, 1.1, 2.2, 26)] == [0.02, 1.0, 2.0, 2.5, 50.0]
+
+
+def test_figures_are_computed_resumed_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [paper.Setting("d = 4", "parties", k, paper.simulated(4, 40, k)) for k in (2, 5)]
+    monkeypatch.setattr(paper, "settings", lambda figure: places)
+    with checkpoint.saving(tmp_path / "p", {}):
+        found = paper.run([2], seeds=2)
+        monkeypatch.setattr(paper, "measured", lambda sample: 1 / 0)
+        again = paper.run([2], seeds=2)
+    table = found["figure2"]
+    pd.testing.assert_frame_equal(table, again["figure2"])
+    assert len(table) == 2 * len(paper.METHODS)
+    assert table["tpr"].between(0, 1).all()
+    assert (table["shd_se"] >= 0).all()
+    assert list(paper.pictures(found)) == ["figure2"]
+    ET.fromstring(paper.pictures(found)["figure2"])
+    with pytest.raises(UsageError, match="figures are 1, 2, 3, 5"):
+        paper.run([4], 1)
+
+
+def test_the_papers_places(reference_data: Path) -> None:
+    assert [len(paper.settings(figure)) for figure in paper.TABLES] == [4, 6, 6, 12]
+    sample = paper.settings(3)[5].draw(0)
+    assert sample.truth.n_edges == 17
+    assert [len(part) for part in sample.parts] == [8] * 64
+    assert sum(len(part) for part in paper.settings(1)[1].draw(0).parts) == 60
+
+
+def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polydag.federated import resuming
+
+    parts = {Path(file).stem: pd.read_csv(file) for file in files}
+    whole = FederatedNotears().fit(parts)
+    real = resuming.run
+
+    def losing(*args: object, **more: object) -> object:
+        gone = lambda m: [] if m.round > 30 and m.sender == "south" else [m]  # noqa: E731
+        return real(*args, **more, carry=gone)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resuming, "run", losing)
+        with (
+            pytest.raises(NotConvergedError, match=r"round 31 .*south"),
+            checkpoint.saving(tmp_path / "p", {}),
+        ):
+            FederatedNotears().fit(parts)
+    assert checkpoint.has_pieces(tmp_path / "p")
+    with checkpoint.saving(tmp_path / "p", {}):
+        assert FederatedNotears().fit(parts).graph_ == whole.graph_

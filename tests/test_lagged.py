@@ -1,0 +1,140 @@
+"""Time series: stacking by hand, statistics that merge, and the estimator on simulated series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from polydag import GaussianStats, Knowledge, metrics, simulate
+from polydag.errors import DataError, UsageError
+from polydag.learners.lagged import NotearsLagged
+from polydag.losses.lagged import (
+    lagged_statistics,
+    nothing_changes_the_past,
+    slice_names,
+    stack,
+    variables_of,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+def test_stacking_is_that_by_hand_in_any_row_order(seed: int, lags: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 7, 3)
+    lengths[0] = 7
+    series = {name: rng.normal(size=(n, 2)) for name, n in zip("abc", lengths, strict=True)}
+    long = pd.concat(
+        pd.DataFrame({"realisation": name, "t": np.arange(len(x)) + 5, "u": x[:, 0], "v": x[:, 1]})
+        for name, x in series.items()
+    ).sample(frac=1, random_state=seed % 1000)
+    expected = [
+        np.concatenate([x[t - k] for k in range(lags + 1)])
+        for x in series.values()
+        for t in range(lags, len(x))
+    ]
+    stacked = stack(long, lags)
+    assert tuple(stacked.columns) == slice_names(["u", "v"], lags)
+    order = np.lexsort(stacked.to_numpy().T)
+    wanted = np.array(expected)
+    assert stacked.to_numpy()[order] == pytest.approx(wanted[np.lexsort(wanted.T)])
+
+
+def test_names_of_slices() -> None:
+    assert slice_names(["dose", "y"], 2) == ("dose@t", "y@t", "dose@t-1", "y@t-1", "dose@t-2", "y@t-2")
+    assert variables_of(slice_names(["a@t", "b"], 2), 2) == ("a@t", "b")
+    with pytest.raises(DataError, match="x@t, y@t, x@t-1, y@t-1"):
+        variables_of(["x", "y"], 1)
+
+
+def test_statistics_of_parties_merge_to_those_of_all() -> None:
+    data = simulate.lagged(3, n_steps=12, n_lags=2, n_realisations=4, random_state=0).data
+    whole = lagged_statistics(data, 2)
+    first = data["realisation"] < 1
+    merged = lagged_statistics(data[first], 2) + lagged_statistics(data[~first], 2)
+    assert merged.n == whole.n == 4 * 10
+    assert merged.scatter == pytest.approx(whole.scatter)
+    one = data[first].drop(columns="realisation")
+    assert lagged_statistics(one, 2).scatter == pytest.approx(lagged_statistics(data[first], 2).scatter)
+
+
+def test_the_past_is_nobodys_target() -> None:
+    names = slice_names(["x", "y"], 1)
+    known = Knowledge(required=[("x@t-1", "y@t")], forbidden=[("x@t", "y@t")])
+    masks = nothing_changes_the_past(["x", "y"], 1, known).masks(names)
+    allowed = [(names[i], names[j]) for i, j in np.argwhere(~masks.forbidden)]
+    assert allowed == [
+        ("y@t", "x@t"), ("x@t-1", "x@t"), ("x@t-1", "y@t"), ("y@t-1", "x@t"), ("y@t-1", "y@t")
+    ]  # fmt: skip
+    assert masks.required.sum() == 1
+    with pytest.raises(DataError, match="required and forbidden"):
+        nothing_changes_the_past(["x", "y"], 1, Knowledge(required=[("x@t", "y@t-1")]))
+
+
+def test_finds_both_sorts_of_effects_from_rows_and_from_statistics() -> None:
+    names = ["age", "dose α", "crp", "il-6", "b m", "y"]
+    sample = simulate.lagged(6, n_steps=50, n_lags=2, n_realisations=20, names=names, random_state=1)
+    before = sample.data.copy()
+    model = NotearsLagged(2).fit(sample.data)
+    pd.testing.assert_frame_equal(sample.data, before)
+    assert metrics.shd(true=sample.instantaneous, estimate=model.instantaneous_graph_) <= 1
+    assert model.instantaneous_graph_.names == tuple(names)
+    assert model.lag_weights_ == pytest.approx(np.array(sample.lags), abs=0.15)
+    assert model.graph_.is_dag
+    assert not model.graph_.adjacency[:, 6:].any()
+    assert model.graph_.names == slice_names(names, 2)
+    assert np.array_equal(model.graph_.weights[:6, :6], model.instantaneous_graph_.weights)
+    assert np.array_equal(model.graph_.weights[12:, :6], model.lag_weights_[1])
+    assert model.converged_
+    assert {"source", "target"} <= set(model.edges_.columns)
+    parts = [lagged_statistics(sample.data[sample.data["realisation"] % 3 == k], 2) for k in range(3)]
+    merged = clone(model).fit(parts[0] + parts[1] + parts[2])
+    assert merged.weights_ == pytest.approx(model.weights_, abs=1e-8)
+
+
+def test_the_paper_setting_is_recovered() -> None:
+    """20 variables, two lags, 8 parties of 10 realisations of 50 steps."""
+    sample = simulate.lagged(20, n_steps=50, n_lags=2, n_realisations=80, random_state=3)
+    model = NotearsLagged(lags=2).fit(sample.data)
+    truth = np.concatenate([sample.instantaneous.adjacency, *(lag != 0 for lag in sample.lags)])
+    found = model.graph_.adjacency[:, :20]
+    assert 2 * (truth & found).sum() / (truth.sum() + found.sum()) >= 0.95
+
+
+def test_knowledge_is_over_slices() -> None:
+    sample = simulate.lagged(3, n_steps=40, n_realisations=3, random_state=2)
+    known = Knowledge(required=[("x0@t-1", "x2@t")], forbidden=[("x1@t-1", "x1@t"), ("x0@t", "x1@t")])
+    graph = NotearsLagged(1, knowledge=known).fit(sample.data).graph_
+    edges = {(edge.source, edge.target) for edge in graph.edges()}
+    assert ("x0@t-1", "x2@t") in edges
+    assert not edges & {("x1@t-1", "x1@t"), ("x0@t", "x1@t")}
+    with pytest.raises(DataError, match="x0"):
+        NotearsLagged(1, knowledge=Knowledge(forbidden=[("x0", "x1")])).fit(sample.data)
+
+
+def test_bad_series_are_refused_with_the_place() -> None:
+    data = simulate.lagged(2, n_steps=6, n_realisations=2, random_state=0).data
+    with pytest.raises(DataError, match="column 't'"):
+        stack(data.drop(columns="t"), 1)
+    with pytest.raises(DataError, match="Realisation 1: after t = 2 comes t = 4"):
+        stack(data.drop(index=9), 1)
+    with pytest.raises(DataError, match="after t = 3 comes t = 3"):
+        stack(pd.concat([data, data.iloc[[3]]]), 1)
+    with pytest.raises(DataError, match="more than 6"):
+        stack(data, 6)
+    with pytest.raises(DataError, match="x1"):
+        stack(data.assign(x1=np.nan), 1)
+    with pytest.raises(DataError, match="x1 is"):
+        stack(data.assign(x1="a"), 1)
+    with pytest.raises(UsageError, match="lags"):
+        NotearsLagged(0).fit(data)
+    with pytest.raises(UsageError, match="Knowledge"):
+        NotearsLagged(1, knowledge=[("x0", "x1")]).fit(data)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="not those of 2 lags"):
+        NotearsLagged(2).fit(lagged_statistics(data, 1))
+    with pytest.raises(DataError, match="not those of 1 lags"):
+        NotearsLagged(1).fit(GaussianStats.from_data(data[["x0", "x1"]]))
