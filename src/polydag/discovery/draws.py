@@ -27,9 +27,9 @@ class BucketDraws:
     @property
     def n_chains(self) -> int:
         """The number of chains."""
-        return self.buckets.shape[0]
+        return int(self.buckets.shape[0])
 
     @property
     def n_draws(self) -> int:
         """The number of states kept of each chain."""
-        return self.buckets.shape[1]
+        return int(self.buckets.shape[1])
