@@ -145,7 +145,7 @@ def test_a_large_file_is_streamed_with_the_same_graph(
 ) -> None:
     config = Config(data=(str(table_file(tmp_path)),), method="equal-variance", seed=1)
     before = pooled.run(config)
-    monkeypatch.setattr(pooled, "LARGE_BYTES", 100)
+    monkeypatch.setattr("polydag.studies.inputs.LARGE_BYTES", 100)
     streamed = pooled.run(config)
     assert "large" in streamed.notes[0]
     assert streamed.sha256 == before.sha256

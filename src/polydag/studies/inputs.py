@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.knowledge import Knowledge
+    from polydag.studies.config import Config
+
+LARGE_BYTES = 2**30  # files beyond this are not held in memory: only their statistics are
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,3 +84,19 @@ def frame_mark(frame: pd.DataFrame) -> str:
     digest = hashlib.sha256(repr(list(frame.columns)).encode())
     digest.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
     return digest.hexdigest()
+
+
+def is_large(config: Config) -> bool:
+    """Whether the files are too large to hold, and nothing asks for their rows."""
+    if config.missing != "error" or config.kinds:
+        return False
+    files = [Path(source) for source in config.data if not is_database(source)]
+    return sum(file.stat().st_size for file in files if file.is_file()) > LARGE_BYTES
+
+
+def require_known(knowledge: Knowledge, names: tuple[str, ...], path: str) -> None:
+    """Say which file names a variable that is not there; the learner would not know the file."""
+    try:
+        knowledge.masks(names)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None

@@ -12,8 +12,8 @@ from polydag import data
 from polydag.errors import DataError, UsageError
 from polydag.studies import methods
 from polydag.studies.config import Config
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
-from polydag.studies.pooled import _fitted, _removed, _require_known
+from polydag.studies.fitting import fitted, removed
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public, require_known
 from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def load(config: LinkedConfig) -> Inputs:
     frame = table.frame.drop(columns=[name for name in helpers if name is not None])
     variables = [name for name in frame.columns if name not in {config.groups, *(config.covariates or ())}]
     if knowledge is not None:
-        _require_known(knowledge, tuple(variables), str(config.knowledge))
+        require_known(knowledge, tuple(variables), str(config.knowledge))
     notes = table.notes
     return Inputs((frame, links), float(table.n), table.source, knowledge, sha256, notes)
 
@@ -185,7 +185,7 @@ def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
     elif inputs.knowledge is not None:
         raise UsageError(f"{ORDERED} does not take background knowledge: the order is all it knows.")
     frame, links = inputs.rows
-    model, warned = _fitted(
+    model, warned = fitted(
         LinkedRowsDAG(
             links,
             order=config.order,
@@ -205,7 +205,7 @@ def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
         converged=bool(model.converged_),
         n_iter=model.n_iter_,
         history=model.history_,
-        pruned=_removed(model.pruned_),
+        pruned=removed(model.pruned_),
         measures=_measures(model),
         notes=(*inputs.notes, *notes, *warned, *_sentences(model)),
         sha256=dict(inputs.sha256),

@@ -12,9 +12,9 @@ from polydag import data
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.config import Config
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
+from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, is_large, public, require_known
 from polydag.studies.methods import learner_type
-from polydag.studies.pooled import _fitted, _is_large, _measures, _removed, _require_known
 from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def load(config: PartiesConfig) -> Inputs:
     for number, source in enumerate(config.data):
         name = public(source)
         report("reading", number, len(config.data), name)
-        if _is_large(dataclasses.replace(config, data=(source, ""))):
+        if is_large(dataclasses.replace(config, data=(source, ""))):
             tables[name] = data.gaussian_stats(source, config.columns, query=config.query)
             sha256[name] = file_mark(source)
             notes.append(f"{name} is large: mean and covariance were computed as it was read.")
@@ -99,7 +99,7 @@ def load(config: PartiesConfig) -> Inputs:
     report("reading", len(config.data), len(config.data))
     first = next(iter(tables.values()))
     if knowledge is not None:
-        _require_known(knowledge, first.names, str(config.knowledge))
+        require_known(knowledge, first.names, str(config.knowledge))
     n = float(sum(table.n for table in tables.values()))
     # Sites name themselves in what they say, so no source is put before it.
     return Inputs(tables, n, "", knowledge, sha256, tuple(notes))
@@ -126,25 +126,25 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
     learner = settings["learner"]
     if isinstance(learner, str):  # on the command line a learner is named
         settings["learner"] = learner_type(learner)()
-    model = FederatedNotears(
+    learner = FederatedNotears(
         method=config.method, knowledge=inputs.knowledge, random_state=config.seed, **settings
     )
-    fitted, warned = _fitted(model, inputs)
+    model, warned = fitted(learner, inputs)
     public_config = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=used)
     return Result(
         config=public_config,
-        graph=fitted.graph_,
+        graph=model.graph_,
         n=inputs.n,
-        converged=bool(fitted.converged_),
-        n_iter=fitted.n_rounds_,
-        history=fitted.history_,
-        pruned=_removed(fitted.pruned_),
-        measures={name: value for name, value in _measures(fitted).items() if value == value},
+        converged=bool(model.converged_),
+        n_iter=model.n_rounds_,
+        history=model.history_,
+        pruned=removed(model.pruned_),
+        measures={name: value for name, value in measures_of(model).items() if value == value},
         notes=(*inputs.notes, *warned, _openness(settings["privacy"])),
         sha256=dict(inputs.sha256),
         versions=versions(),
-        probabilities=getattr(fitted, "votes_", None),
-        documents={"disclosure": disclosure(fitted.disclosure_, settings["privacy"])},
+        probabilities=getattr(model, "votes_", None),
+        documents={"disclosure": disclosure(model.disclosure_, settings["privacy"])},
     )
 
 

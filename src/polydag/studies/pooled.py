@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-import warnings
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
-from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
 from polydag.studies.config import Config
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public
-from polydag.studies.result import Removed, Result, versions
+from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, is_large, public, require_known
+from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
-    from polydag.knowledge import Knowledge
 
 CONFIG = Config
 SORTABLE = 0.9  # from here on the variances alone would give nearly all directions
-_COMMON = ("converged_", "n_iter_", "n_features_in_")
-LARGE_BYTES = 2**30  # files beyond this are not held in memory: only their statistics are
 
 
 def load(config: Config) -> Inputs:
@@ -39,17 +35,10 @@ def load(config: Config) -> Inputs:
     if config.knowledge is not None:
         knowledge = data.read_knowledge(config.knowledge)
         sha256[config.knowledge] = file_mark(config.knowledge)
-    rows, source, notes = _stream(config, sha256) if _is_large(config) else _read(config, sha256)
+    rows, source, notes = _stream(config, sha256) if is_large(config) else _read(config, sha256)
     if knowledge is not None:
-        _require_known(knowledge, rows.names, str(config.knowledge))
+        require_known(knowledge, rows.names, str(config.knowledge))
     return Inputs(rows, float(rows.n), source, knowledge, sha256, notes)
-
-
-def _is_large(config: Config) -> bool:
-    if config.missing != "error" or config.kinds:
-        return False
-    files = [Path(source) for source in config.data if not is_database(source)]
-    return sum(file.stat().st_size for file in files if file.is_file()) > LARGE_BYTES
 
 
 def _stream(config: Config, sha256: dict[str, str]) -> tuple[GaussianStats, str, tuple[str, ...]]:
@@ -112,22 +101,14 @@ def _require_columns(found: Iterable[str], first: Iterable[str], config: Config,
         )
 
 
-def _require_known(knowledge: Knowledge, names: tuple[str, ...], path: str) -> None:
-    """Say which file names a variable that is not there; the learner would not know the file."""
-    try:
-        knowledge.masks(names)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-
-
 def run(config: Config, inputs: Inputs | None = None) -> Result:
     """Learn a graph as the configuration says; `inputs` are read where they are not given."""
     inputs = load(config) if inputs is None else inputs
     if config.seed is None:
         config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
     learner, settings, notes = methods.make(config, inputs.knowledge)
-    model, warned = _fitted(learner, inputs)
-    measures = _measures(model)
+    model, warned = fitted(learner, inputs)
+    measures = measures_of(model)
     probabilities, tables = _bootstrapped(config, learner, inputs)
     used = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=settings)
     return Result(
@@ -137,7 +118,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         converged=bool(model.converged_),
         n_iter=getattr(model, "n_iter_", None),
         history=model.history_,
-        pruned=_removed(getattr(model, "pruned_", None)),
+        pruned=removed(getattr(model, "pruned_", None)),
         measures=measures,
         notes=(*inputs.notes, *notes, *warned, *_cautions(measures)),
         sha256=dict(inputs.sha256),
@@ -160,37 +141,6 @@ def _bootstrapped(
     return again.frequencies_.to_numpy(), {"bootstrap": again.edges_}
 
 
-def _fitted(learner: Any, inputs: Inputs) -> tuple[Any, tuple[str, ...]]:
-    """The fitted learner, and what it warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            model = learner.fit(inputs.rows)
-        except DataError as error:
-            raise DataError(_about(inputs.source, str(error))) from error
-    ours = [w for w in caught if issubclass(w.category, (ConvergenceWarning, DataWarning))]
-    for other in caught:
-        if other not in ours:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    return model, tuple(dict.fromkeys(str(w.message) for w in ours))
-
-
-def _about(source: str, said: str) -> str:
-    """What a learner says of "the data", said of the source: learners do not know where rows come from."""
-    if source in said:
-        return said
-    return f"{source}{said.removeprefix('The data')}" if said.startswith("The data") else f"{source}: {said}"
-
-
-def _measures(model: Any) -> dict[str, float]:
-    """The numbers that a fitted learner tells about its result, such as the penalty it chose."""
-    return {
-        name.rstrip("_"): float(value)
-        for name, value in vars(model).items()
-        if name.endswith("_") and isinstance(value, (int, float)) and name not in _COMMON
-    }
-
-
 def _cautions(measures: dict[str, float]) -> tuple[str, ...]:
     sortable = measures.get("varsortability", 0.0)
     if sortable < SORTABLE:
@@ -200,10 +150,3 @@ def _cautions(measures: dict[str, float]) -> tuple[str, ...]:
         "may say more about units than about causes. Where the units are arbitrary, compare with a "
         "scale-free method.",
     )
-
-
-def _removed(table: pd.DataFrame | None) -> tuple[Removed, ...]:
-    if table is None:
-        return ()
-    columns = (table["source"], table["target"], table["weight"], table["reason"])
-    return tuple(Removed(str(s), str(t), float(w), str(r)) for s, t, w, r in zip(*columns, strict=True))

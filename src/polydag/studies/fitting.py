@@ -1,0 +1,54 @@
+"""Fitting a learner in a study, and reading off what it tells."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from polydag.errors import ConvergenceWarning, DataError, DataWarning
+from polydag.studies.inputs import Inputs
+from polydag.studies.result import Removed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COMMON = ("converged_", "n_iter_", "n_features_in_")
+
+
+def fitted(learner: Any, inputs: Inputs) -> tuple[Any, tuple[str, ...]]:
+    """The fitted learner, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = learner.fit(inputs.rows)
+        except DataError as error:
+            raise DataError(_about(inputs.source, str(error))) from error
+    ours = [w for w in caught if issubclass(w.category, (ConvergenceWarning, DataWarning))]
+    for other in caught:
+        if other not in ours:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return model, tuple(dict.fromkeys(str(w.message) for w in ours))
+
+
+def _about(source: str, said: str) -> str:
+    """What a learner says of "the data", said of the source: learners do not know where rows come from."""
+    if source in said:
+        return said
+    return f"{source}{said.removeprefix('The data')}" if said.startswith("The data") else f"{source}: {said}"
+
+
+def measures_of(model: Any) -> dict[str, float]:
+    """The numbers that a fitted learner tells about its result, such as the penalty it chose."""
+    return {
+        name.rstrip("_"): float(value)
+        for name, value in vars(model).items()
+        if name.endswith("_") and isinstance(value, (int, float)) and name not in _COMMON
+    }
+
+
+def removed(table: pd.DataFrame | None) -> tuple[Removed, ...]:
+    """The edges that a learner took out again, from its table of them."""
+    if table is None:
+        return ()
+    columns = (table["source"], table["target"], table["weight"], table["reason"])
+    return tuple(Removed(str(s), str(t), float(w), str(r)) for s, t, w, r in zip(*columns, strict=True))
