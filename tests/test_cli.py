@@ -165,7 +165,8 @@ def test_simulate_writes_data_with_its_truth(kind: str) -> None:
     columns = pd.read_csv("a/data.csv").columns
     assert set(truth.names) <= set(columns)
     extra = {"lagged": {"lags.csv"}, "linked": {"clusters.csv"}}.get(kind, set())
-    assert {path.name for path in Path("a").iterdir()} == {"data.csv", "truth.json", "config.toml"} | extra
+    written = {path.name for path in Path("a").iterdir()}
+    assert written == {"data.csv", "truth.json", "config.toml", ".files"} | extra
     Outcome("simulate", kind, *options, "--out", "a").refused(2, "a exists already", "--force")
     assert Outcome("simulate", kind, *options, "--out", "a", "--force").code == 0
 

@@ -23,6 +23,7 @@ from polydag.learners import LEARNERS, StructureLearner
 from polydag.studies.config import Config
 
 FILES = {
+    ".files",
     "graph.json",
     "edges.csv",
     "history.csv",
@@ -165,6 +166,11 @@ def test_force_deletes_nothing_of_others(data: str) -> None:
     assert Path("mine/thesis.tex").read_text() == "years of work"
     Path("empty").mkdir()
     runs.perform(config, "empty")
+    Path("empty/notes.txt").write_text("seen by the board")
+    with pytest.raises(UsageError, match=r"holds notes.txt"):
+        runs.perform(config, "empty", force=True)
+    Path("empty/notes.txt").unlink()
+    runs.perform(config, "empty", force=True)
     assert {path.name for path in Path("empty").iterdir()} == FILES
 
 

@@ -34,21 +34,7 @@ if TYPE_CHECKING:
 
 GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
 PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
-# What --force may delete: a folder with anything else in it is somebody's own.
-OURS = {GRAPH, EDGES, HISTORY, CONFIG, LOG, PICTURE, SUMMARY, PRUNED}
-OURS |= {
-    "bootstrap.csv",
-    "data.csv",
-    "truth.json",
-    "lags.csv",
-    "clusters.csv",
-    "row_correlations.csv",
-    "disclosure.json",
-}
-OURS |= {
-    f"{what}{k}.{end}" for what in ("table", "figure") for k in range(1, 10) for end in ("csv", "txt", "svg")
-}
-OURS |= {f"hospital-{k}.csv" for k in range(1, 13)} | {"figure5a.svg", "figure5b.svg"}
+MANIFEST = ".files"  # the names of what was written: --force deletes nothing else
 
 _log = logging.getLogger("polydag")
 
@@ -114,6 +100,8 @@ def new_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[
         hidden = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
         try:
             yield hidden
+            written = sorted(path.name for path in hidden.iterdir())
+            (hidden / MANIFEST).write_text("".join(f"{name}\n" for name in written), encoding="utf-8")
             umask = os.umask(0)
             os.umask(umask)
             hidden.chmod(0o777 & ~umask)  # mkdtemp's 0700 would keep colleagues out
@@ -137,7 +125,9 @@ def require_free(out: Path, *, force: bool = False) -> None:
         raise UsageError(
             f"{out} exists already. Choose another folder with --out, or replace it with --force."
         )
-    if strange := [name for name in inside if name not in OURS]:
+    manifest = out / MANIFEST
+    ours = {MANIFEST, *manifest.read_text(encoding="utf-8").splitlines()} if manifest.is_file() else set()
+    if strange := [name for name in inside if name not in ours]:
         raise UsageError(
             f"{out} is not replaced: it holds {strange[0]}, which is not from a run. "
             "Choose another folder with --out."
@@ -193,6 +183,7 @@ def _files(result: Result, log: str) -> dict[str, str]:
         SUMMARY: summary_text(result),
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
         **{f"{name}.json": _json(content) for name, content in result.documents.items()},
+        **{f"{name}.svg": drawn for name, drawn in result.pictures.items()},
     }
 
 
@@ -338,11 +329,12 @@ def _public_table(config: Config) -> dict[str, Any]:
 
 
 def _fingerprint(config: Config, sha256: Mapping[str, str]) -> dict[str, str]:
-    """What must be the same for pieces to fit: everything but the number of processes."""
+    """What must be the same for pieces to fit: everything but who computes."""
     from polydag import __version__
 
     table = _public_table(config)
-    table.pop("jobs")
+    for name in ("jobs", "cluster"):
+        table.pop(name, None)
     marks = {f"the contents of {name}": mark for name, mark in sha256.items()}
     return {"polydag": __version__, **{name: str(value) for name, value in table.items()}, **marks}
 

@@ -56,6 +56,8 @@ class Result:
         What else a study found; each goes to a CSV file of its name.
     documents : mapping of name to anything that JSON knows
         What is not a table; each goes to a JSON file of its name.
+    pictures : mapping of name to SVG
+        Beside the graph's own picture; each goes to an SVG file of its name.
     measures : mapping
         Numbers that the method tells about its result, such as the penalty that it chose.
     sha256 : mapping of source to digest
@@ -76,6 +78,7 @@ class Result:
     probabilities: NDArray[np.float64] | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def edges(self) -> list[EdgeRow]:
