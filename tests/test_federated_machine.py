@@ -18,6 +18,7 @@ from polydag.federated.admm import Admm
 from polydag.federated.engine import Federation, begin
 from polydag.federated.fedavg import FedAvg
 from polydag.federated.linear import LinearLocal
+from polydag.federated.linear_model import LinearModel
 from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.moments import Moments
@@ -31,6 +32,7 @@ D, K = 5, 4
 NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)
 MASKS = Knowledge().masks(NAMES)
+WEIGHTS = LinearModel(NAMES, MASKS, GROUP, 0.05, 0.3, "logdet")
 SHORT = Default(pace=8, patience=6)
 
 
@@ -42,7 +44,7 @@ def sites() -> dict[str, Site]:
 
 
 def admm() -> Coordinator:
-    return Coordinator(Admm(NAMES, MASKS, GROUP, "bic", "ebic", "logdet", SHORT))
+    return Coordinator(Admm(LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet"), SHORT))
 
 
 def moments() -> Coordinator:
@@ -50,7 +52,7 @@ def moments() -> Coordinator:
 
 
 def fedavg(sites: dict[str, Site]) -> Coordinator:
-    return Coordinator(FedAvg(NAMES, MASKS, GROUP, 0.05, 0.3, "logdet", tuple(sites), 0.5, 7, max_rounds=12))
+    return Coordinator(FedAvg(WEIGHTS, tuple(sites), 0.5, 7, max_rounds=12))
 
 
 def losing(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], list[Message]]:
@@ -214,7 +216,7 @@ def test_a_site_that_stays_away_stops_admm_with_a_state_that_resumes(
 
 
 def test_fedavg_goes_on_without_a_site(sites: dict[str, Site]) -> None:
-    coordinator = Coordinator(FedAvg(NAMES, MASKS, GROUP, 0.05, 0.3, "logdet", tuple(sites), max_rounds=12))
+    coordinator = Coordinator(FedAvg(WEIGHTS, tuple(sites), max_rounds=12))
     away = run(coordinator, sites, carry=losing("site 1", lambda m: 5 <= m.round <= 8))
     assert away.finished
     assert not same_arrays(away.coordinator.result, run(coordinator, sites).coordinator.result)

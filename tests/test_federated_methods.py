@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 from polydag import EqualVariance, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.federated.admm import Admm
 from polydag.federated.groups import variable_groups
 from polydag.federated.linear import LinearLocal
+from polydag.federated.linear_model import LinearModel
 from polydag.federated.programs import Ask
 from polydag.federated.schedules import Default, Paper, Pressure, Seen
 from polydag.learners.federated import FederatedNotears
@@ -95,21 +95,24 @@ def test_the_servers_step_cannot_be_bettered_nearby(seed: int, measure: str) -> 
     d, lambda_, a, b = 4, 0.05, 0.5, 2.0
     names = tuple("abcd")
     masks = Knowledge(forbidden=[("a", "b")]).masks(names)
-    program = Admm(names, masks, np.zeros(d, dtype=np.int64), lambda_, 0.3, measure, Paper())
+    model = LinearModel(names, masks, np.zeros(d, dtype=np.int64), lambda_, 0.3, measure)
     M, g = rng.normal(size=(d, d)), rng.uniform(0.5, 2, d)
-    point = program.server_step(M, g, lambda_, (a, b), np.zeros((d, d)), tolerance=1e-12, max_iter=5000)
+    scale = np.sqrt(g)  # then the pull on unscaled weights is g
+    state = {"lambdas": np.array([lambda_]), "theta": np.zeros((1, d, d)), "scale": scale}
+    step = model.server_step(state, 0, M * scale[:, None], 1.0, (a, b), tolerance=1e-12, max_iter=5000)
+    found = step.theta / scale[:, None]
 
     def objective(W: np.ndarray) -> float:
         h = ACYCLICITY[measure]().value_and_grad(W * W)[0]
         near = 0.5 * (g[:, None] * (W - M) ** 2)[~np.eye(d, dtype=bool)].sum()
         return float(near + lambda_ * np.abs(W).sum() + a * h + b / 2 * h * h)
 
-    assert point.W[0, 1] == 0
-    assert not point.W.diagonal().any()
+    assert found[0, 1] == 0
+    assert not found.diagonal().any()
     free = ~masks.forbidden
     for _ in range(30):
         step = np.where(free, rng.normal(size=(d, d)), 0.0) * 1e-3
-        assert objective(point.W) <= objective(point.W + step) + 1e-8
+        assert objective(found) <= objective(found + step) + 1e-8
 
 
 def test_the_papers_penalties_grow_as_equations_5_to_7() -> None:

@@ -60,43 +60,33 @@ class FedAvg(Iterative):
 
     def everything(self, state: State) -> Arrays:
         """A site keeps nothing, so it is told all there is to know."""
-        return {name: state[name] for name in ("centre", "rows", "scale", "pooled_scale")} | {
-            "group": self.group
-        }
+        return self.model.told(state)
 
     def start(self, state: State) -> tuple[State, Ask]:
-        """W = 0 in every lane."""
-        lanes = len(state["lambdas"])
-        state = {**state, "settled": np.zeros(lanes, dtype=np.int64)}
+        """The model's own start in every lane."""
         return state, self._ask(state, 1)
 
     def _ask(self, state: State, number: int) -> Ask:
-        W = state["W"] * state["scale"][:, None]
-        tau = np.full(len(W), self._tau(number))
-        return Ask("average", {"W": W, "tau": tau, **self.everything(state)}, sites=self._asked(number))
+        tau = np.full(len(state["lambdas"]), self._tau(number))
+        arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
+        return Ask("average", arrays, sites=self._asked(number))
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Average, then the server's step."""
         number = len(state["history"]) // len(state["lambdas"]) + 1
-        scale = state["scale"][:, None]
-        share = np.maximum(total.arrays["share"], 1e-300)
-        mean = total.arrays["parameters"] / share / scale
+        mean = total.arrays["parameters"] / np.maximum(total.arrays["share"], 1e-300)
         tau, a = self._tau(number), float(state["unit"]) / self._mu(number)
-        W, h = state["W"].copy(), state["h"].copy()
+        theta, h = state["theta"].copy(), state["h"].copy()
         rows = []
         for lane, lambda_ in enumerate(state["lambdas"]):
-            weight = tau * state["scale"] ** 2
-            point = self.server_step(
-                mean[lane], weight, float(lambda_), (a, 0.0), W[lane], tolerance=1e-6, max_iter=3
-            )
-            size = max(float(np.linalg.norm(point.W * scale)), 1e-300)
-            moved = float(np.linalg.norm((point.W - W[lane]) * scale)) / size
-            W[lane], h[lane] = point.W, point.h
-            found = np.count_nonzero(point.W)
-            rows.append((number, lambda_, a, tau, np.nan, moved, point.h, found))
+            step = self.model.server_step(state, lane, mean[lane], tau, (a, 0.0), tolerance=1e-6, max_iter=3)
+            size = max(float(np.linalg.norm(step.theta)), 1e-300)
+            moved = float(np.linalg.norm(step.theta - theta[lane])) / size
+            theta[lane], h[lane] = step.theta, step.h
+            rows.append((number, lambda_, a, tau, np.nan, moved, step.h, step.n_nonzero))
         history = np.vstack([state["history"], np.array(rows, dtype=float)])
         quiet = np.array([row[5] < 0.05 and self._progress(number) >= 1 for row in rows], dtype=np.int64)
-        state = {**state, "W": W, "h": h, "history": history, "settled": quiet}
+        state = {**state, "theta": theta, "h": h, "history": history, "settled": quiet}
         report(self.label, number, self.max_rounds)
         if number >= self.max_rounds:
             return state, None

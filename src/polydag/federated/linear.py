@@ -8,6 +8,7 @@ coordinator chooses: with the pooled standard deviations, ρ2 has no units.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
+from polydag.federated.consensus import consensus
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
 from polydag.stats import GaussianStats, Regimes
@@ -58,6 +60,23 @@ class LinearLocal:
         """The columns."""
         return self.stats.names
 
+    @property
+    def _parts(self) -> list[GaussianStats]:
+        return [self.stats] if isinstance(self.stats, GaussianStats) else list(self.stats.parts.values())
+
+    @property
+    def data(self) -> GaussianStats | Regimes[GaussianStats]:
+        """The statistics."""
+        return self.stats
+
+    def mark(self) -> bytes:
+        """A mark of the statistics, so that stored rounds are not taken for those of other data."""
+        regimes = [] if isinstance(self.stats, GaussianStats) else [sorted(each) for each in self.stats.parts]
+        digest = hashlib.sha256(repr((self.names, regimes, [part.n for part in self._parts])).encode())
+        for part in self._parts:
+            digest.update(part.mean.tobytes() + part.scatter.tobytes())
+        return digest.digest()
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum that was asked for."""
         tasks: dict[str, Callable[[State, Ask], tuple[State, Arrays]]] = {
@@ -78,16 +97,8 @@ class LinearLocal:
         """Columns whose scale here is far from the pooled one."""
         if "pooled_scale" not in arrays:
             return []
-        parts = [self.stats] if isinstance(self.stats, GaussianStats) else list(self.stats.parts.values())
-        own = np.sqrt(sum(part.scatter.diagonal() for part in parts) / self.n_rows)
-        notes = []
-        for name, here, there in zip(self.names, own, arrays["pooled_scale"], strict=True):
-            if here > 0 and there > 0 and max(here / there, there / here) > UNITS:
-                notes.append(
-                    f"column {name} has a standard deviation of {here:.3g} here and {there:.3g} over all "
-                    "sites: compare the units."
-                )
-        return notes
+        own = np.sqrt(sum(part.scatter.diagonal() for part in self._parts) / self.n_rows)
+        return other_units(self.names, own, arrays["pooled_scale"])
 
     def _require_columns(self, ask: Ask) -> None:
         if list(ask.meta["columns"]) != list(self.names):
@@ -166,23 +177,14 @@ class LinearLocal:
         return B
 
     def _consensus(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """One round of ADMM: the multipliers follow the new W, then (8), over-relaxed."""
-        state = _with_constants(state, ask)
-        W, rho = ask.arrays["W"], ask.arrays["rho"]
-        relax = float(ask.meta["relax"])
-        if "pending" in state:
-            multiplier = (state["rho"] / rho)[:, None, None] * (state["pending"] - W)
-        else:
-            multiplier = np.zeros_like(W)
-        B = self.proximal(state, W - multiplier, rho)
-        pending = relax * B + (1 - relax) * W + multiplier
-        spread = ((B - W) ** 2).sum(axis=(1, 2))
-        return {**state, "pending": pending, "rho": rho}, {"parameters": pending, "spread": spread}
+        """One round of ADMM."""
+        known = {**state, **_constants(ask)}
+        done = consensus(lambda C, rho: self.proximal(known, C, rho), known, ask)
+        return done.state, done.sent
 
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """Stateless: a proximal step from W on this site's own mean loss, weighted by its rows."""
-        constants = _with_constants({"group": ask.arrays["group"]}, ask)
-        constants["centre"] = ask.arrays["centre"]
+        constants = _constants(ask)
         own = np.array(
             [max(self._own_rows(g, constants["group"]), 0.0) for g in range(len(constants["rows"]))]
         )
@@ -202,7 +204,7 @@ class LinearLocal:
     def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The residual sum of squares of every variable, for each of several W."""
         W = ask.arrays["weights"]
-        state = _known(state, ask)
+        state = {**state, **_constants(ask)}
         residual = np.eye(W.shape[1]) - W
         squares = np.empty(W.shape[:2])
         for g, gram in enumerate(self._grams(state)):
@@ -213,7 +215,7 @@ class LinearLocal:
 
     def _families(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The loss of candidate families: covariances of pairs that occur in one family, nothing else."""
-        state = _known(state, ask)
+        state = {**state, **_constants(ask)}
         grams = self._grams(state)
         return state, {"families": grams[ask.arrays["pairs"].astype(bool)]}
 
@@ -228,15 +230,19 @@ class LinearLocal:
         return state, {"edges": graph.adjacency.astype(float), "weights": np.array(graph.weights)}
 
 
-def _with_constants(state: State, ask: Ask) -> dict[str, Any]:
-    """The state with what the coordinator says once: total rows and the scale of parameters."""
-    told = {name: ask.arrays[name] for name in ("rows", "scale") if name in ask.arrays}
-    return {**state, **told}
+def _constants(ask: Ask) -> dict[str, Any]:
+    """What the coordinator says once, or every time to a site that keeps nothing."""
+    return {name: ask.arrays[name] for name in ("group", "centre", "rows", "scale") if name in ask.arrays}
 
 
-def _known(state: State, ask: Ask) -> dict[str, Any]:
-    told = {name: ask.arrays[name] for name in ("group", "centre") if name in ask.arrays}
-    return {**state, **told}
+def other_units(names: tuple[str, ...], own: Array, pooled: Array) -> list[str]:
+    """A word for every column whose standard deviation here is far from the pooled one."""
+    return [
+        f"column {name} has a standard deviation of {here:.3g} here and {there:.3g} over all sites: compare "
+        "the units."
+        for name, here, there in zip(names, own, pooled, strict=True)
+        if here > 0 and there > 0 and max(here / there, there / here) > UNITS
+    ]
 
 
 def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:

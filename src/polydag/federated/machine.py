@@ -223,7 +223,7 @@ class Site:
             if message.round == state.round and message.phase == ASK:
                 return state, Message(state.name, COORDINATOR, state.round, CONTRIBUTION, state.sent)
             return state, None
-        notes = self.local.told(state.local, message.arrays)
+        notes = [note for note in self.local.told(state.local, message.arrays) if note not in state.notes]
         state = dataclasses.replace(state, notes=(*state.notes, *notes))
         if message.phase == ANSWER:
             return dataclasses.replace(state, round=message.round, sent={}), None

@@ -75,6 +75,20 @@ class Local(Protocol):
         """How many rows there are."""
         ...
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        ...
+
+    @property
+    def data(self) -> Any:
+        """What it was made from, as far as it was kept: enough to make it again."""
+        ...
+
+    def mark(self) -> bytes:
+        """A mark of the data, so that stored rounds are not taken for those of other data."""
+        ...
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum."""
         ...

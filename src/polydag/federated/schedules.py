@@ -25,11 +25,7 @@ class Pressure(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a round showed: its number, the residuals relative to the weights, and h.
-
-    `coverage` is the share of the directions that a site's rows span, on average: where it is small, sites
-    know little by themselves and need longer to agree.
-    """
+    """What a round showed: its number, residuals relative to the parameters, h; `coverage` as in `Sizes`."""
 
     round: int
     primal: float
@@ -44,11 +40,6 @@ class Schedule(Protocol):
     @property
     def relax(self) -> float:
         """Over-relaxation of the sites' steps; 1 for none."""
-        ...
-
-    @property
-    def scaled(self) -> bool:
-        """Whether parameters are exchanged in units of the pooled standard deviations."""
         ...
 
     def max_rounds(self, coverage: float) -> int:
@@ -88,7 +79,6 @@ class Paper:
     gamma2: float = 1.25
     largest: float = 1e16
     relax: float = 1.0
-    scaled: bool = False
     rounds: int = 200
     max_inner: int = 1000
     inner_tolerance: float = 1e-7
@@ -130,7 +120,6 @@ class Default:
     imbalance: float = 5.0
     nudge: float = 1.1
     relax: float = 1.6
-    scaled: bool = True
     patience: int = 40
     max_inner: int = 3
     inner_tolerance: float = 1e-6

@@ -14,28 +14,25 @@ from sklearn.base import clone
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.federated import Coordinator, Federation, Program, Site
+from polydag.federated import Coordinator, Federation, Local, Program, Site
 from polydag.federated.admm import Admm
 from polydag.federated.fedavg import FedAvg
 from polydag.federated.groups import variable_groups
-from polydag.federated.iterative import HISTORY
 from polydag.federated.ledger import Disclosed
-from polydag.federated.linear import LinearLocal
 from polydag.federated.messages import Arrays
+from polydag.federated.model import HISTORY
 from polydag.federated.moments import Moments
 from polydag.federated.resuming import run_in_pieces
-from polydag.federated.schedules import Default, Paper
 from polydag.federated.voting import Voting
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.inputs import knowledge_masks
 from polydag.learners.notears import Notears
+from polydag.learners.party_models import FAMILIES, PAPER_THRESHOLD, Family, known_regimes
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
 METHODS = ("admm", "moments", "voting", "fedavg")
-PAPER_LAMBDA, PAPER_THRESHOLD = 0.01, 0.3
 ALONE_LAMBDA = 0.1  # for a party alone the paper runs NOTEARS as published, whose penalty this is
 _ACYCLIC = 1e-5
 Table = Any
@@ -152,11 +149,12 @@ class FederatedNotears(StructureLearner):
         some rows.
         """
         self._check_parameters()
+        family = FAMILIES[self.model]
         locals_ = self._locals(X)
         names = next(iter(locals_.values())).names
-        masks = knowledge_masks(self.knowledge, names)
+        masks = family.masks(self, names)
         lambda_, disclosed = self._penalty(locals_)
-        program = self._program(locals_, masks, lambda_)
+        program = self._program(family, locals_, masks, lambda_)
         federation = self._run(program, locals_, f"{self.method} {lambda_} {_mark(locals_)}")
         self._tell(federation, disclosed)
         if isinstance(program, Moments):
@@ -179,7 +177,7 @@ class FederatedNotears(StructureLearner):
         for name, allowed in (
             ("method", METHODS),
             ("schedule", ("default", "paper")),
-            ("model", ("linear",)),
+            ("model", tuple(FAMILIES)),
             ("acyclicity", tuple(ACYCLICITY)),
             ("privacy", ("none",)),
         ):
@@ -192,12 +190,15 @@ class FederatedNotears(StructureLearner):
             if not (value >= 0 and np.isfinite(value) if number else value in words):
                 told = " or ".join(repr(word) for word in words)
                 raise UsageError(f"{name} must be {told}, or a number that is not negative; got {value!r}.")
+        if self.method not in FAMILIES[self.model].methods:
+            known = ", ".join(FAMILIES[self.model].methods)
+            raise UsageError(f"model={self.model!r} goes with method {known}; got {self.method!r}.")
         if not 0 < self.participation <= 1:
             raise UsageError(f"participation is a share above 0 and up to 1; got {self.participation!r}.")
         if self.learner is not None and self.method not in ("moments", "voting"):
             raise UsageError(f"A learner goes with method 'moments' or 'voting', not with {self.method!r}.")
 
-    def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, LinearLocal]:
+    def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Local]:
         """One local side a party, built from its table alone."""
         if isinstance(X, (pd.DataFrame, np.ndarray, GaussianStats, Regimes)):
             raise UsageError(
@@ -208,15 +209,13 @@ class FederatedNotears(StructureLearner):
         if not tables:
             raise DataError("There are no parties: fit takes a list of tables, one a party.")
         learner = self._alone() if self.method == "voting" else None
-        result = {}
+        result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
-                stats = table if isinstance(table, (GaussianStats, Regimes)) else GaussianStats.from_data(
-                    getattr(table, "frame", table)
-                )  # fmt: skip
+                own = FAMILIES[self.model].local(self, table, None if learner is None else clone(learner))
             except DataError as error:
                 raise DataError(f"{name}: {error}") from None
-            result[str(name)] = LinearLocal(stats, None if learner is None else clone(learner))
+            result[str(name)] = own
         return result
 
     def _alone(self) -> Any:
@@ -234,45 +233,33 @@ class FederatedNotears(StructureLearner):
             chosen["knowledge"] = self.knowledge
         return learner.set_params(**chosen)
 
-    def _penalty(self, locals_: dict[str, LinearLocal]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
+    def _penalty(self, locals_: Mapping[str, Local]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
         """The penalty, or how it is chosen within the study; and what left the sites for it so far."""
         if self.schedule == "paper" and self.lambda_ == "bic":
-            return PAPER_LAMBDA, []
+            return FAMILIES[self.model].paper_lambda, []
         if self.lambda_ == "stability":
-            parties = {name: local.stats for name, local in locals_.items()}
-            chosen = stable_lambda(self, parties, self.random_state)
+            chosen = stable_lambda(
+                self, {name: local.data for name, local in locals_.items()}, self.random_state
+            )
             return chosen.lambda_, [chosen.disclosure]
         return self.lambda_, []
 
     def _program(
-        self, locals_: dict[str, LinearLocal], masks: Masks, lambda_: float | Literal["bic"]
+        self, family: Family, locals_: Mapping[str, Local], masks: Masks, lambda_: float | Literal["bic"]
     ) -> Program:
         names = next(iter(locals_.values())).names
-        regimes = sorted(
-            {
-                targets
-                for local in locals_.values()
-                for targets in (local.stats.parts if isinstance(local.stats, Regimes) else (frozenset(),))
-            },
-            key=sorted,
-        )
-        group = variable_groups(names, regimes)
         if self.method == "moments":
-            return Moments(names, group, tuple(regimes))
+            regimes = known_regimes(locals_.values())
+            return Moments(names, variable_groups(names, regimes), regimes)
         if self.method == "voting":
             return Voting(names)
-        paper = self.schedule == "paper"
-        threshold = PAPER_THRESHOLD if paper and self.threshold == "ebic" else self.threshold
-        acyclicity = "expm" if paper else self.acyclicity
+        model = family.model(self, locals_, masks, lambda_)
         if self.method == "admm":
-            schedule = Paper() if paper else Default()
-            return Admm(names, masks, group, lambda_, threshold, acyclicity, schedule)
-        return FedAvg(
-            names, masks, group, lambda_, threshold, acyclicity, tuple(locals_), self.participation,
-            0 if self.random_state is None else self.random_state,
-        )  # fmt: skip
+            return Admm(model, family.schedule(self))
+        seed = 0 if self.random_state is None else self.random_state
+        return FedAvg(model, tuple(locals_), self.participation, seed)
 
-    def _run(self, program: Program, locals_: Mapping[str, LinearLocal], key: str) -> Federation:
+    def _run(self, program: Program, locals_: Mapping[str, Local], key: str) -> Federation:
         """Carry the study through, in one process; what is finished of it survives an interruption."""
         sites = {name: Site(local, self.min_rows) for name, local in locals_.items()}
         return run_in_pieces(Coordinator(program), sites, key)
@@ -337,12 +324,9 @@ class FederatedNotears(StructureLearner):
                    n_iter=int(history.loc[mine, "round"].max()))  # fmt: skip
 
 
-def _mark(locals_: Mapping[str, LinearLocal]) -> str:
-    """A mark of all sites' statistics, so that stored rounds are not taken for those of other data."""
+def _mark(locals_: Mapping[str, Local]) -> str:
+    """A mark of all sites' data, so that stored rounds are not taken for those of other data."""
     digest = hashlib.sha256()
     for name, local in locals_.items():
-        parts = [local.stats] if isinstance(local.stats, GaussianStats) else list(local.stats.parts.values())
-        digest.update(repr((name, local.names, [part.n for part in parts])).encode())
-        for part in parts:
-            digest.update(part.mean.tobytes() + part.scatter.tobytes())
+        digest.update(name.encode() + local.mark())
     return digest.hexdigest()[:16]
