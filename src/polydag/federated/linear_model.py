@@ -1,11 +1,11 @@
 """Linear weights as the coordinator knows them.
 
 A common centre and scale first (two sums). Then rounds, in which parameters are `s_i W_ij` with `s` the
-pooled standard deviations. Then the choice among lanes. With `threshold="ebic"` the choice is the pooled learner's:
-sites add up the residual sums of squares, edges too weak for the criterion whatever the rest of their family
-(a coefficient of `w` can lower a sum of squares by `w² Σx²` at most) are dropped, and for what is left the
-sum of the sites' losses as functions of a family's coefficients decides: the covariances of pairs within one
-candidate family. With a number, only the residual sums of squares are needed.
+pooled standard deviations. Then the choice among lanes. With `threshold="ebic"` the choice is the pooled
+learner's: sites add up the residual sums of squares, edges too weak for the criterion whatever the rest of
+their family (a coefficient of `w` can lower a sum of squares by `w² Σx²` at most) are dropped, and for what
+is left the sum of the sites' losses as functions of a family's coefficients decides: the covariances of pairs
+within one candidate family. With a number, only the residual sums of squares are needed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A family of models as the coordinator knows it.
 
 A method that exchanges parameters (`admm`, `fedavg`) holds one `Model` and never asks what its parameters
-mean: they are arrays in *lanes*, one lane for each penalty of a path, so that a path costs no more rounds than one
-penalty. Between rounds the program's state holds `theta` (lanes × …), `lambdas`, `h`, and what the model
-itself put there.
+mean: they are arrays in *lanes*, one lane for each penalty of a path, so that a path costs no more rounds
+than one penalty. Between rounds the program's state holds `theta` (lanes × …), `lambdas`, `h`, and what the
+model itself put there.
 """
 
 from __future__ import annotations
