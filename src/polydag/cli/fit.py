@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NAME = "fit"
 RUNS = Path("runs")
 LINKED = "Linked rows (--as linked)"
+POSTERIOR = "Probabilities of edges (--as posterior, --as tasks)"
 _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
 
 
@@ -58,7 +59,7 @@ def command(
         str | None,
         typer.Option(
             "--as",
-            help="How the data is organised: pooled (default), parties, linked.",
+            help="What the data is: pooled (default), posterior, parties, tasks, linked.",
             autocompletion=_shapes,
         ),
     ] = None,
@@ -108,6 +109,20 @@ def command(
         str | None,
         typer.Option("--order", help="All variables, causes first (method bcd).", rich_help_panel=LINKED),
     ] = None,
+    discretize: Annotated[
+        str | None,
+        typer.Option(
+            "--discretize",
+            help="Cut numbers into levels: quantile:4, or interval:4 of equal width.",
+            rich_help_panel=POSTERIOR,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", help="A dask scheduler whose workers run the chains.", rich_help_panel=POSTERIOR
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", help="Run this configuration; options given as well take precedence."),
@@ -153,6 +168,8 @@ def command(
         "row_ids": row_ids,
         "covariates": column_list(covariates),
         "order": column_list(order),
+        "discretize": discretize,
+        "cluster": cluster,
         "seed": seed,
         "jobs": jobs,
     }
@@ -206,12 +223,18 @@ def _study(path: Path | None, given: dict[str, Any]) -> Recorded:
 
 def _require_fields(kind: type[Any], given: dict[str, Any]) -> None:
     """Say which option belongs to another shape of data."""
+    from polydag import studies
     from polydag.errors import UsageError
 
-    known = {item.name for item in dataclasses.fields(kind)}
+    known = _fields(kind)
     if strange := [name for name in given if name not in known]:
         option = f"--{strange[0].replace('_', '-')}"
-        raise UsageError(f"{option} goes with another shape of data; for linked rows add --as linked.")
+        takes = [name for name in studies.SHAPES if strange[0] in _fields(studies.shape(name).CONFIG)]
+        raise UsageError(f"{option} goes with {' or '.join(f'--as {name}' for name in takes)}.")
+
+
+def _fields(kind: type[Any]) -> set[str]:
+    return {item.name for item in dataclasses.fields(kind)}
 
 
 def _default_out(source: str, method: str, resume: bool) -> Path:

@@ -15,6 +15,7 @@ SHAPES = {
     "linked": "polydag.studies.linked",
     "parties": "polydag.studies.parties",
     "pooled": "polydag.studies.pooled",
+    "posterior": "polydag.studies.posterior",
 }
 
 

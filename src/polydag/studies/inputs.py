@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.data import Table
     from polydag.knowledge import Knowledge
     from polydag.studies.config import Config
 
@@ -94,8 +95,41 @@ def is_large(config: Config) -> bool:
     return sum(file.stat().st_size for file in files if file.is_file()) > LARGE_BYTES
 
 
-def require_known(knowledge: Knowledge, names: tuple[str, ...], path: str) -> None:
+def read_table(
+    config: Config, source: str, sha256: dict[str, str], columns: tuple[str, ...] | None = None
+) -> Table:
+    """One table of a study; its mark is added to `sha256`. `columns` are those of the study by default."""
+    from polydag import data
+
+    if config.query is not None and not any(map(is_database, config.data)):
+        raise UsageError(
+            f"A query goes with a database address such as sqlite:///file.db, not with {source}."
+        )
+    table = data.read(
+        source,
+        columns=config.columns if columns is None else columns,
+        kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
+        missing=config.missing,  # type: ignore[arg-type]
+        query=config.query if is_database(source) else None,
+    )
+    sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
+    return table
+
+
+def read_knowledge(config: Config, sha256: dict[str, str]) -> Knowledge | None:
+    """The background knowledge of a study; its mark is added to `sha256`."""
+    from polydag import data
+
+    if config.knowledge is None:
+        return None
+    sha256[config.knowledge] = file_mark(config.knowledge)
+    return data.read_knowledge(config.knowledge)
+
+
+def require_known(knowledge: Knowledge | None, names: tuple[str, ...], path: str | None) -> None:
     """Say which file names a variable that is not there; the learner would not know the file."""
+    if knowledge is None:
+        return
     try:
         knowledge.masks(names)
     except DataError as error:

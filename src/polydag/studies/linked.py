@@ -13,7 +13,7 @@ from polydag.errors import DataError, UsageError
 from polydag.studies import methods
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, removed
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, public, require_known
+from polydag.studies.inputs import Inputs, file_mark, public, read_knowledge, read_table, require_known
 from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
@@ -81,31 +81,20 @@ def load(config: LinkedConfig) -> Inputs:
     settings_of(config)
     (source,) = config.data
     sha256: dict[str, str] = {}
-    knowledge = None
-    if config.knowledge is not None:
-        knowledge = data.read_knowledge(config.knowledge)
-        sha256[config.knowledge] = file_mark(config.knowledge)
+    knowledge = read_knowledge(config, sha256)
     beside = [config.groups, config.row_ids, *_coordinates(config)[0], *(config.covariates or ())]
     extra = [name for name in dict.fromkeys(beside) if name is not None]
     columns = None
     if config.columns is not None:
         columns = tuple(dict.fromkeys((*config.columns, *extra)))
-    table = data.read(
-        source,
-        columns=columns,
-        kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-        missing=config.missing,  # type: ignore[arg-type]
-        query=config.query,
-    )
-    sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
+    table = read_table(config, source, sha256, columns)
     if lost := [name for name in extra if name not in table.names]:
         raise DataError(f"{table.source} has no column {', '.join(lost)}.")
     links = _links(config, table.frame, sha256)
     helpers = [config.row_ids, *_coordinates(config)[0]]
     frame = table.frame.drop(columns=[name for name in helpers if name is not None])
     variables = [name for name in frame.columns if name not in {config.groups, *(config.covariates or ())}]
-    if knowledge is not None:
-        require_known(knowledge, tuple(variables), str(config.knowledge))
+    require_known(knowledge, tuple(variables), config.knowledge)
     notes = table.notes
     return Inputs((frame, links), float(table.n), table.source, knowledge, sha256, notes)
 

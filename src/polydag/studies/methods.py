@@ -62,19 +62,23 @@ def _value(value: str, text: str) -> Any:
 
 def settings_of(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a method: those given, under the learner's own names, and its defaults."""
-    known = defaults(method)
-    chosen = {}
+    return chosen(defaults(method), given, method)
+
+
+def chosen(known: Mapping[str, Any], given: Mapping[str, Any], whose: str) -> dict[str, Any]:
+    """The known settings with their defaults, changed by those given; `whose` is for messages."""
+    result = dict(known)
     for name, value in given.items():
         # `lambda` is a word of Python, so that the parameter is called lambda_; nobody should need to know.
         own = name.replace("-", "_")
         own = own if own in known else f"{own}_"
         if own not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"{method} has no setting {name}. Its settings are {names}.")
+            raise UsageError(f"{whose} has no setting {name}. Its settings are {names}.")
         if value is None and known[own] is not None:
-            raise UsageError(f"{method}: None cannot be recorded for the setting {own}.")
-        chosen[own] = value
-    return {**known, **chosen}
+            raise UsageError(f"{whose}: None cannot be recorded for the setting {own}.")
+        result[own] = value
+    return result
 
 
 def make(config: Config, knowledge: Any) -> tuple[Any, dict[str, Any], tuple[str, ...]]:

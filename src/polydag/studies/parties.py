@@ -13,8 +13,16 @@ from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, measures_of, removed
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, is_large, public, require_known
-from polydag.studies.methods import learner_type
+from polydag.studies.inputs import (
+    Inputs,
+    file_mark,
+    is_large,
+    public,
+    read_knowledge,
+    read_table,
+    require_known,
+)
+from polydag.studies.methods import chosen, learner_type
 from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
@@ -55,26 +63,14 @@ def settings_of(config: PartiesConfig) -> dict[str, Any]:
         )
     params = FederatedNotears().get_params(deep=False)
     known = {name: value for name, value in params.items() if name not in _OWN}
-    chosen = {}
-    for name, value in config.settings.items():
-        own = name.replace("-", "_")
-        own = own if own in known else f"{own}_"
-        if own not in known:
-            raise UsageError(
-                f"Parties have no setting {name}. Their settings are {', '.join(sorted(known))}."
-            )
-        chosen[own] = value
-    return {**known, **chosen}
+    return chosen(known, config.settings, "the method for parties")
 
 
 def load(config: PartiesConfig) -> Inputs:
     """Read every site's table and the background knowledge."""
     settings_of(config)  # a wrong name is told before a long reading
     sha256: dict[str, str] = {}
-    knowledge = None
-    if config.knowledge is not None:
-        knowledge = data.read_knowledge(config.knowledge)
-        sha256[config.knowledge] = file_mark(config.knowledge)
+    knowledge = read_knowledge(config, sha256)
     tables: dict[str, Any] = {}
     notes: list[str] = []
     for number, source in enumerate(config.data):
@@ -85,21 +81,13 @@ def load(config: PartiesConfig) -> Inputs:
             sha256[name] = file_mark(source)
             notes.append(f"{name} is large: mean and covariance were computed as it was read.")
             continue
-        table = data.read(
-            source,
-            columns=config.columns,
-            kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-            missing=config.missing,  # type: ignore[arg-type]
-            query=config.query if is_database(source) else None,
-        )
+        table = read_table(config, source, sha256)
         _require_numbers(table.frame, name)
-        sha256[name] = frame_mark(table.frame) if is_database(source) else file_mark(source)
         tables[name] = table
         notes += [f"{name}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
     first = next(iter(tables.values()))
-    if knowledge is not None:
-        require_known(knowledge, first.names, str(config.knowledge))
+    require_known(knowledge, first.names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
     # Sites name themselves in what they say, so no source is put before it.
     return Inputs(tables, n, "", knowledge, sha256, tuple(notes))

@@ -8,13 +8,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
-from polydag.errors import DataError, UsageError
+from polydag.errors import DataError
 from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, measures_of, removed
-from polydag.studies.inputs import Inputs, file_mark, frame_mark, is_database, is_large, public, require_known
+from polydag.studies.inputs import (
+    Inputs,
+    file_mark,
+    is_large,
+    public,
+    read_knowledge,
+    read_table,
+    require_known,
+)
 from polydag.studies.result import Result, versions
 
 if TYPE_CHECKING:
@@ -30,14 +38,15 @@ SORTABLE = 0.9  # from here on the variances alone would give nearly all directi
 def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study."""
     methods.settings_of(config.method, config.settings)  # a wrong name is told before a long reading
+    return read_all(config, large=is_large(config))
+
+
+def read_all(config: Config, *, large: bool) -> Inputs:
+    """All tables as one, and the background knowledge; of large data, statistics in place of rows."""
     sha256: dict[str, str] = {}
-    knowledge = None
-    if config.knowledge is not None:
-        knowledge = data.read_knowledge(config.knowledge)
-        sha256[config.knowledge] = file_mark(config.knowledge)
-    rows, source, notes = _stream(config, sha256) if is_large(config) else _read(config, sha256)
-    if knowledge is not None:
-        require_known(knowledge, rows.names, str(config.knowledge))
+    knowledge = read_knowledge(config, sha256)
+    rows, source, notes = _stream(config, sha256) if large else _read(config, sha256)
+    require_known(knowledge, rows.names, config.knowledge)
     return Inputs(rows, float(rows.n), source, knowledge, sha256, notes)
 
 
@@ -59,15 +68,8 @@ def _read(config: Config, sha256: dict[str, str]) -> tuple[data.Table, str, tupl
     for number, source in enumerate(config.data):
         report("reading", number, len(config.data), public(source))
         several = len(config.data) > 1
-        table = data.read(
-            source,
-            columns=config.columns,
-            kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-            missing=config.missing,  # type: ignore[arg-type]
-            query=config.query if is_database(source) else _no_query(config, source),
-        )
+        table = read_table(config, source, sha256)
         tables.append(table)
-        sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
         _require_columns(table.names, tables[0].names, config, source)
     report("reading", len(config.data), len(config.data))
     notes = tuple(f"{table.source}: {note}" if several else note for table in tables for note in table.notes)
@@ -80,14 +82,6 @@ def _read(config: Config, sha256: dict[str, str]) -> tuple[data.Table, str, tupl
     kinds: Any = config.kinds
     whole = data.from_frame(stacked, kinds=kinds, source=label)
     return whole, label, (*notes, f"{len(tables)} tables were put together: {whole.n} rows.")
-
-
-def _no_query(config: Config, source: str) -> str | None:
-    if config.query is not None and not any(map(is_database, config.data)):
-        raise UsageError(
-            f"A query goes with a database address such as sqlite:///file.db, not with {source}."
-        )
-    return None
 
 
 def _require_columns(found: Iterable[str], first: Iterable[str], config: Config, source: str) -> None:

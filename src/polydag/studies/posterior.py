@@ -1,0 +1,158 @@
+"""A study of one table whose answer is the probability of every edge."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from polydag.errors import UsageError
+from polydag.studies.clusters import computing_on
+from polydag.studies.config import Config
+from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.inputs import Inputs, is_large, public
+from polydag.studies.methods import chosen
+from polydag.studies.pooled import read_all
+from polydag.studies.result import Result, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.posterior import Posterior
+
+METHODS = ("auto", "exact", "mcmc")
+LIKELY_SETS = 0.001  # parent sets below this probability are not written down
+# Set by the study itself.
+_OWN = ("method", "discretize", "knowledge", "random_state", "n_jobs")
+
+
+@dataclass(frozen=True)
+class PosteriorConfig(Config):
+    """All that decides the outcome of a study of edge probabilities.
+
+    Attributes
+    ----------
+    discretize : str, optional
+        Cut continuous columns into levels: "quantile:4" or "interval:4".
+    cluster : str, optional
+        The address of a dask scheduler whose workers run the chains; the result does not depend on it.
+    """
+
+    shape: str = "posterior"
+    method: str = "auto"
+    discretize: str | None = None
+    cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in METHODS:
+            raise UsageError(
+                f"No method for posteriors is called {self.method!r}. Known are {', '.join(METHODS)}."
+            )
+        if self.bootstrap:
+            raise UsageError("A posterior has its own uncertainty: --bootstrap is not for it.")
+
+
+CONFIG = PosteriorConfig
+
+
+def settings_of(config: PosteriorConfig) -> dict[str, Any]:
+    """All settings of the learner: those given, under its own names, and its defaults."""
+    from polydag.learners import BayesianDiscovery
+
+    params = BayesianDiscovery().get_params(deep=False)
+    known = {name: value for name, value in params.items() if name not in _OWN}
+    return chosen(known, config.settings, f"the posterior by {config.method}")
+
+
+def load(config: PosteriorConfig) -> Inputs:
+    """Read the data and the background knowledge; numbers and labels decide the score that is not given."""
+    gaussian = settings_of(config)["score"] == "bge"
+    return read_all(config, large=gaussian and is_large(config))
+
+
+def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
+    """Learn the probability of every edge; `inputs` are read where they are not given."""
+    from polydag.learners import BayesianDiscovery
+
+    inputs = load(config) if inputs is None else inputs
+    if config.seed is None:
+        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    settings, notes = settings_of(config), inputs.notes
+    if "score" not in config.settings and config.discretize is None and not inputs.rows.discrete:
+        settings["score"] = "bge"
+        notes = (*notes, "All columns are numbers: the score is bge. Cut them into levels with --discretize.")
+    learner = BayesianDiscovery(
+        method=config.method,
+        discretize=config.discretize,
+        knowledge=inputs.knowledge,
+        random_state=config.seed,
+        n_jobs=config.jobs if config.cluster is None else -1,
+        **settings,
+    )
+    with computing_on(config.cluster):
+        model, warned = fitted(learner, inputs)
+    posterior = model.posterior_
+    used = dataclasses.replace(
+        config,
+        data=tuple(map(public, config.data)),
+        method=posterior.method,  # what "auto" chooses depends on the machine, so the choice is recorded
+        settings={name: value for name, value in settings.items() if value is not None},
+    )
+    return Result(
+        config=used,
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        n_iter=model.n_iter_,
+        history=model.history_,
+        pruned=removed(model.pruned_),
+        measures=measures_of(model),
+        notes=(*notes, *warned),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        probabilities=posterior.probabilities,
+        tables={"posterior": edge_table(posterior), "parents": parent_table(posterior)},
+    )
+
+
+def edge_table(posterior: Posterior) -> pd.DataFrame:
+    """Every ordered pair with its probability, the most probable first, and how well it is known."""
+    import numpy as np
+    import pandas as pd
+
+    names = np.array(posterior.names)
+    source, target = np.nonzero(~np.eye(len(names), dtype=bool))
+    table = pd.DataFrame(
+        {
+            "source": names[source],
+            "target": names[target],
+            "probability": posterior.probabilities[source, target],
+        }
+    )
+    if posterior.diagnostics is not None:
+        table = table.merge(posterior.diagnostics, on=["source", "target"], how="left")
+    return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+
+def parent_table(posterior: Posterior) -> pd.DataFrame:
+    """The parent sets of every variable that are not very improbable."""
+    import pandas as pd
+
+    if posterior.family_probabilities is None:
+        return pd.DataFrame(columns=["variable", "parents", "probability"])
+    found = []
+    for name in posterior.names:
+        sets = posterior.parents(name)
+        sets = sets[sets["probability"] >= LIKELY_SETS]
+        found.append(
+            pd.DataFrame(
+                {
+                    "variable": name,
+                    "parents": [" ".join(parents) for parents in sets["parents"]],
+                    "probability": sets["probability"].to_numpy(),
+                }
+            )
+        )
+    return pd.concat(found, ignore_index=True)

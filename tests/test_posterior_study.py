@@ -1,0 +1,139 @@
+"""Probabilities of edges from the command line: files in, tables out, the same again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import joblib
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from polydag import BayesianDiscovery, runs, simulate
+from polydag.cli.main import app
+from polydag.embedded import asia
+from polydag.errors import UsageError
+from polydag.studies.clusters import computing_on
+from polydag.studies.posterior import PosteriorConfig
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> str:
+    asia().sample(300, random_state=0).to_csv(tmp_path / "asia.csv", index=False)
+    return str(tmp_path / "asia.csv")
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> str:
+    dag = simulate.dag(5, expected_edges=5, random_state=1)
+    simulate.linear(dag, n=200, random_state=2).to_csv(tmp_path / "numbers.csv", index=False)
+    return str(tmp_path / "numbers.csv")
+
+
+def fit(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["fit", "--as", "posterior", *map(str, words)])
+    return done.exit_code, done.output
+
+
+def test_the_tables_are_those_of_the_learner(labels: str, tmp_path: Path) -> None:
+    code, said = fit(labels, "--set", "max_parents=2", "--out", tmp_path / "run", "--seed", 1)
+    assert code == 0, said
+    model = BayesianDiscovery(max_parents=2).fit(pd.read_csv(labels))
+    written = pd.read_csv(tmp_path / "run" / "posterior.csv")
+    assert len(written) == 8 * 7
+    assert written["probability"].is_monotonic_decreasing
+    table = written.pivot_table(index="source", columns="target", values="probability", fill_value=0.0)
+    names = list(model.posterior_.names)
+    pd.testing.assert_frame_equal(
+        table.loc[names, names], model.posterior_.edges, check_names=False, rtol=1e-12
+    )
+    parents = pd.read_csv(tmp_path / "run" / "parents.csv", keep_default_na=False)
+    first = model.posterior_.parents("dysp").iloc[0]
+    mine = parents[parents["variable"] == "dysp"].iloc[0]
+    assert tuple(mine["parents"].split()) == first["parents"]
+    assert mine["probability"] == pytest.approx(first["probability"], rel=1e-12)
+
+
+def test_a_recorded_run_repeats_bit_for_bit_and_names_the_method_chosen(labels: str, tmp_path: Path) -> None:
+    fit(labels, "--set", "max_parents=2", "--out", tmp_path / "a")
+    assert runs.read_config(tmp_path / "a").config.method == "exact"
+    again = ["fit", "--config", str(tmp_path / "a" / "config.toml"), "--out", str(tmp_path / "b")]
+    assert CliRunner().invoke(app, again).exit_code == 0
+    for name in ("posterior.csv", "parents.csv", "graph.json", "config.toml"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_numbers_get_the_score_for_numbers_or_levels(numbers: str, tmp_path: Path) -> None:
+    code, said = fit(numbers, "--out", tmp_path / "a")
+    assert code == 0, said
+    assert "the score is bge" in " ".join(said.split())
+    assert runs.read_config(tmp_path / "a").config.settings["score"] == "bge"
+    code, said = fit(numbers, "--discretize", "quantile:3", "--out", tmp_path / "b")
+    assert code == 0, said
+    assert runs.read_config(tmp_path / "b").config.settings["score"] == "k2"
+    code, said = fit(numbers, "--set", "score=k2", "--out", tmp_path / "c")
+    assert code == 3
+    assert "--discretize quantile:4" in " ".join(said.split())
+
+
+def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_path: Path) -> None:
+    frame = pd.read_csv(labels)
+    frame.loc[3, "smoke"] = None
+    frame.loc[7, "xray"] = None
+    holes = str(tmp_path / "holes.csv")
+    frame.to_csv(holes, index=False)
+    code, said = fit(holes, "--out", tmp_path / "no")
+    assert code == 3
+    assert "missing values in 2 of 300 rows" in " ".join(said.split())
+    for how, n in (("drop", 298), ("impute", 300)):
+        result = runs.perform(
+            PosteriorConfig(data=(holes,), missing=how, settings={"max_parents": 2}), tmp_path / how
+        )
+        assert result.n == n
+        assert any("2 " in note and ("left out" in note or "filled in" in note) for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--method", "guess"], 2, "Known are auto, exact, mcmc"),
+        (["--bootstrap", "5"], 2, "--bootstrap is not for it"),
+        (["--set", "max_parents=9"], 2, "at most 7"),
+        (["--set", "colour=red"], 2, "has no setting colour"),
+        (["--groups", "smoke"], 2, "--as linked"),
+        (["--cluster", "tcp://127.0.0.1:9"], 2, "No dask scheduler answers"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+) -> None:
+    monkeypatch.setattr("polydag.studies.clusters._SECONDS", 1)
+    got, said = fit(labels, *words, "--out", tmp_path / "x")
+    assert got == code
+    assert told in " ".join(said.split())
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A dask scheduler with one worker process, on loopback."""
+    from distributed import LocalCluster
+
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "false")
+    local = LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    )
+    try:
+        yield local.scheduler_address
+    finally:
+        local.close()
+
+
+def test_work_is_done_by_the_cluster(cluster: str) -> None:
+    with computing_on(cluster):
+        where = joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
+    assert set(where).isdisjoint({os.getpid()})
+    with pytest.raises(UsageError, match="No dask scheduler answers"), computing_on("nowhere"):
+        pass
