@@ -118,12 +118,12 @@ def test_what_cannot_be_is_told(
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A dask scheduler with one worker process, on loopback."""
+    """A dask scheduler with one worker process of two threads (joblib hands one thread nothing), on loopback."""
     from distributed import LocalCluster
 
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "false")
     local = LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=True, host="127.0.0.1", dashboard_address=None
     )
     try:
         yield local.scheduler_address
