@@ -118,7 +118,7 @@ def test_what_cannot_be_is_told(
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A dask scheduler with one worker process of two threads, on loopback; joblib hands nothing to one thread."""
+    """A dask scheduler on loopback with one worker of two threads (joblib hands nothing to one)."""
     from distributed import LocalCluster
 
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "false")
