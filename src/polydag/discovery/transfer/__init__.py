@@ -1,0 +1,24 @@
+"""Transfer between tasks: priors of pairs of parent sets, the family form and the form of Theorem 1."""
+
+from polydag.discovery.transfer.family import COMBINATIONS, family_form, transfer_factors
+from polydag.discovery.transfer.theorem1 import Joint, theorem1
+from polydag.discovery.transfer.weights import (
+    NORMALISERS,
+    Averaged,
+    ByDifference,
+    Fixed,
+    TransferPrior,
+)
+
+__all__ = [
+    "COMBINATIONS",
+    "NORMALISERS",
+    "Averaged",
+    "ByDifference",
+    "Fixed",
+    "Joint",
+    "TransferPrior",
+    "family_form",
+    "theorem1",
+    "transfer_factors",
+]
