@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from polydag import orientation
-from polydag.errors import UsageError
-from polydag.graph import Graph
-from polydag.knowledge import Knowledge
-from polydag.learners.base import StructureLearner
-from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
-from polydag.scores import SCORES, make_score
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.equivalence import EquivalenceLearner, Found
+from polydag.scores import Score
 from polydag.search.boss import boss
 
-_DISCRETE = ("bdeu", "bds", "k2")
 
-
-class BOSS(StructureLearner):
+class BOSS(EquivalenceLearner):
     """Best order score search: the CPDAG of an order of the variables that no single move improves.
 
     Scale-free and deterministic, as `GES`. On random sparse Gaussian models it was more accurate than GES on
@@ -63,8 +54,6 @@ class BOSS(StructureLearner):
     0
     """
 
-    score_: float
-    dag_: Graph
     order_: list[str]
 
     def __init__(
@@ -80,27 +69,7 @@ class BOSS(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        if self.score not in ("auto", *SCORES):
-            raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
-        labels = self.score in _DISCRETE if self.score != "auto" else is_discrete(X)
-        stats = discrete_counts(X) if labels else gaussian_statistics(X)
-        name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
-        options = {"penalty": self.penalty} if name == "bic" else {}
-        masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
-        result = boss(make_score(name, stats, **options), knowledge=masks)
-        member = orientation.consistent_extension(result.adjacency)
-        assert member is not None  # the search stays within classes of DAGs
-        graph, self.dag_ = class_and_member(result.adjacency, member, stats)
-        self.score_ = result.score
-        self.order_ = [stats.names[i] for i in result.order]
-        self._keep(
-            graph,
-            raw_weights=graph.weights,
-            history=result.trace,
-            pruned=[],
-            converged=True,
-            n_iter=len(result.trace),
-        )
-        return self
+    def _search(self, score: Score, masks: Masks | None) -> Found:
+        result = boss(score, knowledge=masks)
+        self.order_ = [score.names[i] for i in result.order]
+        return result

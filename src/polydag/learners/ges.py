@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from polydag import orientation
-from polydag.errors import UsageError
-from polydag.graph import Graph
-from polydag.knowledge import Knowledge
-from polydag.learners.base import StructureLearner
-from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
-from polydag.scores import SCORES, make_score
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.equivalence import EquivalenceLearner, Found
+from polydag.scores import Score
 from polydag.search.ges import ges
 
-_DISCRETE = ("bdeu", "bds", "k2")
 
-
-class GES(StructureLearner):
+class GES(EquivalenceLearner):
     """Greedy equivalence search: the CPDAG that no single change improves, by a decomposable score.
 
     Scale-free: directions come from conditional independences, not from variances. Deterministic.
@@ -66,9 +57,6 @@ class GES(StructureLearner):
     0
     """
 
-    score_: float
-    dag_: Graph
-
     def __init__(
         self,
         *,
@@ -86,30 +74,5 @@ class GES(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        if self.score not in ("auto", *SCORES):
-            raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
-        labels = self.score in _DISCRETE if self.score != "auto" else is_discrete(X)
-        stats = discrete_counts(X) if labels else gaussian_statistics(X)
-        name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
-        options = {"penalty": self.penalty} if name == "bic" else {}
-        result = ges(
-            make_score(name, stats, **options),
-            knowledge=knowledge_masks(self.knowledge, stats.names),
-            max_degree=self.max_degree,
-            screen=self.screen,
-        )
-        member = orientation.consistent_extension(result.adjacency)
-        assert member is not None  # the search stays within classes of DAGs
-        graph, self.dag_ = class_and_member(result.adjacency, member, stats)
-        self.score_ = result.score
-        self._keep(
-            graph,
-            raw_weights=graph.weights,
-            history=result.trace,
-            pruned=[],
-            converged=True,
-            n_iter=len(result.trace),
-        )
-        return self
+    def _search(self, score: Score, masks: Masks | None) -> Found:
+        return ges(score, knowledge=masks, max_degree=self.max_degree, screen=self.screen)
