@@ -1,0 +1,117 @@
+"""The files of a run folder, from a result."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag.runs.folders import new_folder
+from polydag.studies.config import to_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.studies.result import Result
+
+GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
+PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
+
+
+def write(result: Result, out: str | os.PathLike[str], *, force: bool = False, log: str = "") -> Path:
+    """Write a run folder; see the module's text. Returns its path."""
+    target = Path(out)
+    with new_folder(target, force=force) as hidden:
+        for name, text in _files(result, log).items():
+            (hidden / name).write_text(text, encoding="utf-8", newline="")
+    return target
+
+
+def _files(result: Result, log: str) -> dict[str, str]:
+    from polydag import plot
+    from polydag.formats import graphjson
+
+    return {
+        GRAPH: graphjson.to_text(result.graph),
+        EDGES: edges_text(result),
+        HISTORY: _frame(result.history),
+        CONFIG: config_text(result),
+        LOG: log,
+        PRUNED: _csv(("source", "target", "weight", "reason"), result.pruned),
+        PICTURE: plot.svg(result.graph, result.probabilities),
+        SUMMARY: summary_text(result),
+        **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
+        **{f"{name}.json": _json(content) for name, content in result.documents.items()},
+        **{f"{name}.svg": drawn for name, drawn in result.pictures.items()},
+    }
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _frame(table: pd.DataFrame) -> str:
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def edges_text(result: Result) -> str:
+    """The edges as CSV. Where some are undirected, a fifth column says which edges are directed."""
+    header = ["source", "target", "weight", "probability"]
+    if not result.graph.has_undirected:
+        return _csv(header, (edge[:4] for edge in result.edges))
+    return _csv(
+        [*header, "directed"], ((*edge[:4], "true" if edge.directed else "false") for edge in result.edges)
+    )
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV: numbers to the last bit, nothing for None."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def config_text(result: Result) -> str:
+    """The configuration as used, with the marks of what was read and the versions at work."""
+    import tomli_w
+
+    study = to_table(result.config)
+    tables = {"study": study, "sha256": dict(result.sha256), "versions": dict(result.versions)}
+    head = (
+        "# To run this again: polydag fit --config <this file>, from the folder where the paths below start."
+    )
+    return f"{head}\n\n{tomli_w.dumps(tables)}"
+
+
+def summary_text(result: Result) -> str:
+    """What was done and found, for a person."""
+    graph, config = result.graph, result.config
+    lines = [
+        f"{config.method} on {', '.join(config.data)} ({config.shape})",
+        f"{result.n:g} rows, {graph.n_nodes} variables, {graph.n_edges} edges, seed {config.seed}",
+        "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
+        *(f"{name} = {value}" for name, value in config.settings.items()),
+        *(f"{name}: {value:.6g}" for name, value in result.measures.items()),
+        "",
+        *_edge_lines(result),
+    ]
+    if result.pruned:
+        lines += ["", f"{len(result.pruned)} weaker edges were taken out: see {PRUNED}."]
+    if result.notes:
+        lines += ["", "Notes:", *(f"- {note}" for note in result.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _edge_lines(result: Result) -> Iterable[str]:
+    rows = [(f"{e.source} {'->' if e.directed else '--'} {e.target}", e) for e in result.edges]
+    width = max((len(text) for text, _ in rows), default=0)
+    for text, edge in rows:
+        chance = "" if edge.probability is None else f"  p = {edge.probability:.2f}"
+        yield f"{text:<{width}}  {edge.weight:8.4f}{chance}"

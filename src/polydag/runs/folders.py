@@ -1,0 +1,110 @@
+"""Folders that are written whole or not at all, and never over somebody's own files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from polydag.errors import DataError, UsageError
+
+MANIFEST = ".files"  # the names of what was written: --force deletes nothing else
+
+
+def next_free(parent: str | os.PathLike[str], stem: str) -> Path:
+    """The first of `stem-1, stem-2, …` that is neither there nor being written."""
+    number = 1
+    while _taken(Path(parent) / f"{stem}-{number}"):
+        number += 1
+    return Path(parent) / f"{stem}-{number}"
+
+
+def last_partial(parent: str | os.PathLike[str], stem: str) -> Path:
+    """The interrupted run of this name that was touched last, for --resume without --out."""
+    found = [path for path in Path(parent).glob(f"{stem}-*.partial") if path.is_dir()]
+    if not found:
+        raise UsageError(
+            f"There is nothing to resume: no interrupted run {Path(parent) / stem}-*. Name it with --out."
+        )
+    return max(found, key=lambda path: path.stat().st_mtime).with_suffix("")
+
+
+def partial(out: Path) -> Path:
+    """The folder that stands for `out` while its run is under way."""
+    return out.with_name(f"{out.name}.partial")
+
+
+def _taken(path: Path) -> bool:
+    return path.exists() or partial(path).exists()
+
+
+@contextmanager
+def new_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
+    """A hidden folder to write into; it becomes `out` when the block ends well, and vanishes otherwise."""
+    target = Path(out)
+    require_free(target, force=force)
+    with telling(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        try:
+            yield hidden
+            written = sorted(path.name for path in hidden.iterdir())
+            (hidden / MANIFEST).write_text("".join(f"{name}\n" for name in written), encoding="utf-8")
+            umask = os.umask(0)
+            os.umask(umask)
+            hidden.chmod(0o777 & ~umask)  # mkdtemp's 0700 would keep colleagues out
+            _rename(hidden, target)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def require_free(out: Path, *, force: bool = False) -> None:
+    """Raise where writing to `out` would overwrite something without leave."""
+    if not out.name:
+        raise UsageError(f"{out} is not the name of a new folder.")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"{out} is a file. Choose another name with --out.")
+    inside = sorted(path.name for path in out.iterdir())
+    if not inside:
+        return
+    if not force:
+        raise UsageError(
+            f"{out} exists already. Choose another folder with --out, or replace it with --force."
+        )
+    manifest = out / MANIFEST
+    ours = {MANIFEST, *manifest.read_text(encoding="utf-8").splitlines()} if manifest.is_file() else set()
+    if strange := [name for name in inside if name not in ours]:
+        raise UsageError(
+            f"{out} is not replaced: it holds {strange[0]}, which is not from a run. "
+            "Choose another folder with --out."
+        )
+
+
+def _rename(hidden: Path, target: Path) -> None:
+    if not target.exists():
+        hidden.replace(target)
+        return
+    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    target.replace(old)
+    try:
+        hidden.replace(target)
+    except BaseException:
+        old.replace(target)
+        raise
+    shutil.rmtree(old)
+
+
+@contextmanager
+def telling(out: Path) -> Iterator[None]:
+    """A full disk, a folder that may not be written: told as such."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{out} cannot be written: {error.strerror or error}. Nothing is left of it."
+        ) from error
