@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EqualVariance,
         FederatedNotears,
         LinkedRowsDAG,
+        MultitaskDiscovery,
         Notears,
         RowDecorrelator,
     )
@@ -42,6 +43,7 @@ _HOMES = {
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
     "LinkedRowsDAG": "polydag.learners",
+    "MultitaskDiscovery": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
     "Notears": "polydag.learners",
     "PC": "polydag.learners",
@@ -62,6 +64,7 @@ __all__ = [
     "Graph",
     "Knowledge",
     "LinkedRowsDAG",
+    "MultitaskDiscovery",
     "Notears",
     "Regimes",
     "RowDecorrelator",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,18 +52,29 @@ def choose_candidates(score: Score, count: int, masks: Masks, *, n_jobs: int = 1
     Required parents come first and forbidden ones last. A variable that matters only together with another
     may be lost; larger counts guard against it.
     """
-    n = len(score.names)
+    return common_candidates([score], count, masks, n_jobs=n_jobs)
+
+
+def common_candidates(scores: Sequence[Score], count: int, masks: Masks, *, n_jobs: int = 1) -> Candidates:
+    """The same candidates for several tasks: those that are best alone in any of them."""
+    names = scores[0].names
+    n = len(names)
     if not 1 <= count <= n - 1:
         raise UsageError(f"max_candidates must lie between 1 and {n - 1} for {n} variables; got {count}.")
-    pairs = family_table(score, 1, n_jobs=n_jobs)
     gains = np.full((n, n), -np.inf)
+    for score in scores:
+        pairs = family_table(score, 1, n_jobs=n_jobs)
+        for node in range(n):
+            others = pairs.candidates[node]
+            gains[others, node] = np.maximum(
+                gains[others, node], pairs.scores[node, 1:] - pairs.scores[node, 0]
+            )
     kept = np.empty((n, count), dtype=np.int64)
     for node in range(n):
-        gains[pairs.candidates[node], node] = pairs.scores[node, 1:] - pairs.scores[node, 0]
         rank = np.where(masks.forbidden[:, node], -np.inf, gains[:, node])
         rank[masks.required[:, node]] = np.inf
         if masks.required[:, node].sum() > count:
-            raise UsageError(f"{score.names[node]} has more required parents than max_candidates = {count}.")
-        others = pairs.candidates[node]
+            raise UsageError(f"{names[node]} has more required parents than max_candidates = {count}.")
+        others = np.delete(np.arange(n), node)
         kept[node] = np.sort(others[np.argsort(-rank[others], kind="stable")[:count]])
     return Candidates(kept, gains)

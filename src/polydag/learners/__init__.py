@@ -13,6 +13,7 @@ from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.ges import GES
 from polydag.learners.linked import LinkedRowsDAG, RowDecorrelator
+from polydag.learners.multitask import MultitaskDiscovery
 from polydag.learners.notears import Notears
 from polydag.learners.pc import PC
 
@@ -34,6 +35,7 @@ __all__ = [
     "EqualVariance",
     "FederatedNotears",
     "LinkedRowsDAG",
+    "MultitaskDiscovery",
     "Notears",
     "RowDecorrelator",
     "StructureLearner",

@@ -1,0 +1,125 @@
+"""In which tasks an edge is: shared by all, in one and no other, in one and not in another.
+
+`[k, i, j]` is the probability that `i -> j` is in task k. Only the form of Theorem 1 has probabilities of
+several tasks together; elsewhere tasks are taken as independent given their marginals, and labelled so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.discovery.transfer.theorem1 import Joint
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+JOINT, PRODUCT, POOLED = "joint", "product of marginals", "one network for all"
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Probabilities of where edges are.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables.
+    tasks : tuple of str
+        The tasks.
+    edges : array of shape (tasks, n, n)
+        The probability that an edge is in each task.
+    unique : array of shape (tasks, n, n)
+        That it is in this task and in no other.
+    shared : array of shape (n, n)
+        That all tasks have it.
+    together : array of shape (tasks, tasks, n, n)
+        That it is in both of two tasks, computed from the view of the first. None where marginals are
+        multiplied: it is not stored for many tasks.
+    basis : {"joint", "product of marginals", "one network for all"}
+        Where the probabilities come from.
+    """
+
+    names: tuple[str, ...]
+    tasks: tuple[str, ...]
+    edges: Array
+    unique: Array
+    shared: Array
+    basis: str
+    together: Array | None = None
+
+    def table(self) -> pd.DataFrame:
+        """One row for each ordered pair of variables; the edge most probably in one task only comes first.
+
+        Columns: source, target, `in <task>` for each task, shared, `only in <task>` for each task, basis.
+        """
+        return self._table(self.tasks, self.edges, self.shared, self.unique)
+
+    def pair(self, first: int, second: int) -> pd.DataFrame:
+        """The same for two of the tasks: `only in <first>` is in the first and not in the second."""
+        a, b = self.edges[first], self.edges[second]
+        if self.together is not None:
+            of_a, of_b = self.together[first, second], self.together[second, first]
+        else:
+            of_a = of_b = np.minimum(a, b) if self.basis == POOLED else a * b
+        only = np.clip(np.array([a - of_a, b - of_b]), 0.0, 1.0)
+        tasks = (self.tasks[first], self.tasks[second])
+        return self._table(tasks, np.array([a, b]), np.minimum(of_a, of_b), only)
+
+    def _table(self, tasks: Sequence[str], edges: Array, shared: Array, unique: Array) -> pd.DataFrame:
+        import pandas as pd
+
+        n = len(self.names)
+        i, j = np.nonzero(~np.eye(n, dtype=bool))
+        labels = np.array(self.names, dtype=object)
+        columns: dict[str, object] = {"source": labels[i], "target": labels[j]}
+        columns |= {f"in {task}": edges[k, i, j] for k, task in enumerate(tasks)}
+        columns["shared"] = shared[i, j]
+        columns |= {f"only in {task}": unique[k, i, j] for k, task in enumerate(tasks)}
+        columns["basis"] = self.basis
+        order = np.argsort(-unique[:, i, j].max(axis=0), kind="stable")
+        return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
+    """Tasks as if independent given their marginals."""
+    absent = 1.0 - edges
+    # Products of all but one, from both ends: no division by what may be 0.
+    ones = np.ones((1, *edges.shape[1:]))
+    before = np.concatenate([ones, np.cumprod(absent, axis=0)[:-1]])
+    after = np.concatenate([np.cumprod(absent[::-1], axis=0)[-2::-1], ones])
+    return Differences(names, tasks, edges, edges * before * after, edges.prod(axis=0), PRODUCT)
+
+
+def from_pool(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
+    """One network for all tasks, which cannot differ."""
+    return Differences(names, tasks, edges, np.zeros_like(edges), edges[0], POOLED)
+
+
+def from_joint(names: tuple[str, ...], tasks: tuple[str, ...], views: Sequence[Joint]) -> Differences:
+    """Each task's view of itself and the others.
+
+    The prior of Theorem 1 penalises what the task in question adds to the others, so each task has a joint
+    posterior of its own. What is only in a task is taken from that task's view; of what all share, the
+    smallest of the views.
+    """
+    K, n = len(tasks), len(names)
+    together = np.zeros((K, K, n, n))
+    for k, view in enumerate(views):
+        others = [j for j in range(K) if j != k]
+        together[k, others] = view.together
+        together[k, k] = view.posterior.probabilities
+    return Differences(
+        names,
+        tasks,
+        np.array([view.posterior.probabilities for view in views]),
+        np.array([view.unique for view in views]),
+        np.min([view.shared for view in views], axis=0),
+        JOINT,
+        together,
+    )

@@ -1,0 +1,332 @@
+"""The posterior of every edge in several related tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from polydag.discovery import edge_probabilities, exact_posterior, family_table, with_prior
+from polydag.discovery.candidates import common_candidates, how_many
+from polydag.discovery.families import FamilyTable
+from polydag.discovery.lattice import require_fit
+from polydag.discovery.priors import Array, certain_edges, size_prior
+from polydag.discovery.transfer import (
+    COMBINATIONS,
+    NORMALISERS,
+    Averaged,
+    Fixed,
+    TransferPrior,
+    family_form,
+    theorem1,
+)
+from polydag.discovery.transfer.differences import Differences, from_joint, from_marginals, from_pool
+from polydag.errors import DataWarning, UsageError
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.inputs import is_statistics, knowledge_masks
+from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
+from polydag.posterior import Posterior
+from polydag.progress import report
+from polydag.scores import Score, make_score
+from polydag.stats import GaussianStats
+
+TRANSFERS = ("family", "theorem1", "none", "pool")
+_DISCRETE = ("k2", "bdeu", "bds")
+_SCORES = (*_DISCRETE, "bge")
+_METHODS = ("auto", "exact")
+
+
+class MultitaskDiscovery(StructureLearner):
+    """The probability of every edge in each of several related tasks, which lend each other strength.
+
+    Parameters
+    ----------
+    transfer : {"family", "theorem1", "none", "pool"}
+        "family": each task's families are biased by what the other tasks say of like families; for any
+        number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
+        exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
+        alone. "pool": all rows as one task.
+    lambda_ : float or "average"
+        How strongly tasks are taken to be alike, from 0 (strangers) to 1; averaged over by default.
+    normaliser : {"all", "truncated"}
+        Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those up
+        to `max_parents`.
+    combination : {"product", "star"}
+        With more than two tasks: the product of the pairs' priors, or with a task's own prior counted once.
+    transfer_prior : TransferPrior, optional
+        A prior of one's own in place of `lambda_` and `normaliser`, such as `ByDifference`.
+    score : {"k2", "bdeu", "bds", "bge"}
+        "bge" is for numbers, the others for labels.
+    structure_prior : {"fair", "uniform"}
+        Of parent sets: every number of parents is equally likely, or every set.
+    max_parents : int
+        The largest in-degree.
+    method : {"auto", "exact"}
+        "exact" sums over all orders; "auto" does so where it fits.
+    edge_prior : array or DataFrame of shape (n, n), optional
+        The prior probability of each edge, row -> column, in every task.
+    equivalent_sample_size : float
+        How many imaginary rows the prior of "bdeu" and "bds" counts for.
+    max_candidates : int or "auto", optional
+        How many candidate parents each variable keeps, the same in all tasks.
+    discretize : str, optional
+        Cut continuous columns into levels, at the same places in all tasks: "quantile:4" or "interval:4".
+    threshold : float
+        Edges of the graphs are more probable than this.
+    memory : float, optional
+        Gigabytes that may be used; what is available by default.
+    knowledge : Knowledge, optional
+        Required and forbidden edges, tiers; they hold in every task.
+    n_jobs : int
+        Threads; -1 for as many as there are processors.
+    random_state : int, optional
+        Taken by every learner; nothing is random in the exact method.
+
+    Attributes
+    ----------
+    tasks_ : tuple of str
+        The tasks, in order.
+    posteriors_ : list of Posterior
+        One a task: `posteriors_[0].edges`.
+    graphs_ : list of Graph
+        The edges of each task above the threshold.
+    differences_ : DataFrame
+        source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
+        task, in all of them, in one and no other. The basis is "joint" for "theorem1", "product of marginals"
+        elsewhere, "one network for all" for "pool".
+    graph_ : Graph
+        The edges whose mean probability over the tasks is above the threshold.
+    candidates_ : int array of shape (n, c)
+        Candidate parents, where they were chosen; None where all were used.
+
+    References
+    ----------
+    Oyen, D. and Lane, T. (2013). Bayesian discovery of multiple Bayesian networks via transfer learning.
+
+    Examples
+    --------
+    >>> from polydag.embedded import asia
+    >>> clinic = asia()
+    >>> tables = [clinic.sample(100, random_state=0), clinic.related(0.3, 3).sample(80, random_state=1)]
+    >>> model = MultitaskDiscovery(max_parents=2).fit(tables)
+    >>> round(float(model.posteriors_[0].edges.loc["bronc", "dysp"]), 2)
+    0.95
+    """
+
+    tasks_: tuple[str, ...]
+    posteriors_: list[Posterior]
+    graphs_: list[Graph]
+    differences_: pd.DataFrame
+    candidates_: Any
+
+    def __init__(
+        self,
+        *,
+        transfer: str = "family",
+        lambda_: float | Literal["average"] = "average",
+        normaliser: Literal["all", "truncated"] = "all",
+        combination: Literal["product", "star"] = "product",
+        transfer_prior: TransferPrior | None = None,
+        score: str = "k2",
+        structure_prior: str = "fair",
+        max_parents: int = 3,
+        method: str = "auto",
+        edge_prior: Any = None,
+        equivalent_sample_size: float = 1.0,
+        max_candidates: int | Literal["auto"] | None = "auto",
+        discretize: str | None = None,
+        threshold: float = 0.5,
+        memory: float | None = None,
+        knowledge: Knowledge | None = None,
+        n_jobs: int = 1,
+        random_state: int | None = None,
+    ) -> None:
+        self.transfer = transfer
+        self.lambda_ = lambda_
+        self.normaliser = normaliser
+        self.combination = combination
+        self.transfer_prior = transfer_prior
+        self.score = score
+        self.structure_prior = structure_prior
+        self.max_parents = max_parents
+        self.method = method
+        self.edge_prior = edge_prior
+        self.equivalent_sample_size = equivalent_sample_size
+        self.max_candidates = max_candidates
+        self.discretize = discretize
+        self.threshold = threshold
+        self.memory = memory
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
+        """Learn from one table a task: a list, or a mapping of names to tables; `y` is ignored.
+
+        A table is a DataFrame, an array, a `Table`, or statistics. Sizes may differ, columns may not.
+        """
+        self._check_parameters()
+        tables = named_tasks(X)
+        stats = self._statistics(tables)
+        names = stats[0].names
+        transfer = self._transfer(len(tables))
+        edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
+        masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
+        # What cannot be is told before a long computation.
+        size_prior(self.structure_prior, len(names), 0)
+        require_fit(len(names), self._memory())
+        plain = self._tables([self._score(part) for part in stats], masks)
+        own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
+        self.tasks_ = tuple(tables)
+        if transfer == "theorem1":
+            found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
+        else:
+            if transfer == "family":
+                sources = [with_prior(t, "uniform", masks=masks) for t in plain]
+                own = family_form(own, sources, self._prior(), self.combination)
+            found = self._apart(own, names, transfer == "pool")
+        self._finish(found, masks, names)
+        return self
+
+    def difference(self, first: int | str, second: int | str) -> pd.DataFrame:
+        """As `differences_`, for two of the tasks, named or counted from 0."""
+        return self._differences.pair(self._number(first), self._number(second))
+
+    def _number(self, task: int | str) -> int:
+        if isinstance(task, str) and task in self.tasks_:
+            return self.tasks_.index(task)
+        if isinstance(task, int) and 0 <= task < len(self.tasks_):
+            return task
+        raise UsageError(f"There is no task {task!r}. The tasks are {', '.join(self.tasks_)}.")
+
+    def _check_parameters(self) -> None:
+        for name, known in (
+            ("transfer", TRANSFERS),
+            ("normaliser", NORMALISERS),
+            ("combination", COMBINATIONS),
+            ("score", _SCORES),
+            ("method", _METHODS),
+        ):
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        number = isinstance(self.lambda_, (int, float)) and not isinstance(self.lambda_, bool)
+        if not (0 <= self.lambda_ <= 1 if number else self.lambda_ == "average"):  # type: ignore[operator]
+            raise UsageError(f"lambda_ is a number from 0 to 1, or 'average'; got {self.lambda_!r}.")
+
+    def _transfer(self, n_tasks: int) -> str:
+        if n_tasks > 1:
+            return self.transfer
+        warnings.warn(
+            "There is one task only, so nothing can be transferred: this is single-task learning.",
+            DataWarning,
+            stacklevel=3,
+        )
+        return "none"
+
+    def _prior(self) -> TransferPrior:
+        if self.transfer_prior is not None:
+            return self.transfer_prior
+        if isinstance(self.lambda_, str):
+            return Averaged(self.normaliser)
+        return Fixed(float(self.lambda_), self.normaliser)
+
+    def _statistics(self, tables: dict[str, Any]) -> list[Any]:
+        if self.score in _DISCRETE:
+            counts = task_counts(tables, self.score, self.discretize)
+            return [pooled(counts)] if self.transfer == "pool" else counts
+        stats = task_statistics(tables)
+        raw = [is_statistics(table) for table in tables.values()]
+        if self.transfer == "pool":
+            stats, raw = [pooled(stats)], [any(raw)]
+        return [
+            part.standardized() if isinstance(part, GaussianStats) and not given else part
+            for part, given in zip(stats, raw, strict=True)
+        ]
+
+    def _score(self, stats: Any) -> Score:
+        options = {"equivalent_sample_size": self.equivalent_sample_size}
+        return make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
+
+    def _tables(self, scores: list[Score], masks: Masks) -> list[FamilyTable]:
+        n = len(scores[0].names)
+        if self.max_parents > n - 1:
+            raise UsageError(
+                f"max_parents = {self.max_parents} is too large: {n} variables allow at most {n - 1}."
+            )
+        count = how_many(n, self.max_parents) if self.max_candidates == "auto" else self.max_candidates
+        self.candidates_ = None
+        if count is not None and count < n - 1:
+            self.candidates_ = common_candidates(scores, count, masks, n_jobs=self.n_jobs).kept
+            if self.max_candidates == "auto":
+                warnings.warn(
+                    f"{n} variables have too many families: each keeps its {count} best candidate parents. "
+                    "Set max_candidates to choose how many.",
+                    DataWarning,
+                    stacklevel=4,
+                )
+        return [
+            family_table(score, self.max_parents, candidates=self.candidates_, n_jobs=self.n_jobs)
+            for score in scores
+        ]
+
+    def _memory(self) -> float | None:
+        return None if self.memory is None else self.memory * 1e9
+
+    def _joint(
+        self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
+    ) -> Differences:
+        views = []
+        for k, table in enumerate(own):
+            report("tasks", k, len(own), self.tasks_[k])
+            others = [source for j, source in enumerate(sources) if j != k]
+            views.append(
+                theorem1(
+                    table,
+                    others,
+                    self._prior(),
+                    self.combination,
+                    n_jobs=self.n_jobs,
+                    memory=self._memory(),
+                )
+            )
+        self.posteriors_ = [view.posterior for view in views]
+        return from_joint(names, self.tasks_, views)
+
+    def _apart(self, tables: list[FamilyTable], names: tuple[str, ...], one_for_all: bool) -> Differences:
+        """Each table on its own; a pooled one stands for every task."""
+        found: list[Posterior] = []
+        for k, table in enumerate(tables):
+            report("tasks", k, len(tables))
+            found.append(exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory()))
+        self.posteriors_ = found * len(self.tasks_) if one_for_all else found
+        edges: Array = np.array([posterior.probabilities for posterior in self.posteriors_])
+        return (from_pool if one_for_all else from_marginals)(names, self.tasks_, edges)
+
+    def _finish(self, found: Differences, masks: Masks, names: tuple[str, ...]) -> None:
+        self._differences = found
+        self.differences_ = found.table()
+        self.graphs_ = []
+        removed: list[tuple[Edge, str]] = []
+        for task, posterior in zip(self.tasks_, self.posteriors_, strict=True):
+            graph, edges = posterior.acyclic(self.threshold, keep=masks.required)
+            self.graphs_.append(graph)
+            removed += [(edge, f"part of a cycle in {task}") for edge in edges]
+        mean = found.edges.mean(axis=0)
+        graph, edges = Posterior(names, mean, "mean").acyclic(self.threshold, keep=masks.required)
+        removed += [(edge, "part of a cycle in the mean") for edge in edges]
+        self._keep(
+            graph,
+            raw_weights=mean,
+            history=[
+                {"task": task, "log_evidence": posterior.log_evidence}
+                for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            ],
+            pruned=removed,
+            converged=True,
+            n_iter=1,
+        )

@@ -1,0 +1,139 @@
+"""What learners of several tasks accept: one table a task, with the same columns and united levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pandas as pd
+
+from polydag.data.discretize import discretize
+from polydag.errors import DataError, UsageError
+from polydag.learners.inputs import Discrete, Gaussian, gaussian_statistics, is_discrete, is_statistics
+from polydag.learners.labels import as_frame, not_labels, numbers_of
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+Table = Any
+
+
+def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
+    """The tables by the names of their tasks; without names they are task 1, task 2, …."""
+    if isinstance(X, Mapping):
+        found = {str(name): table for name, table in X.items()}
+    elif isinstance(X, (list, tuple)):
+        found = {f"task {k}": table for k, table in enumerate(X, start=1)}
+    else:
+        raise UsageError(
+            "Tasks are a list of tables, or a mapping of names to tables; "
+            f"got one {type(X).__name__}. Put it into a list, or use BayesianDiscovery for one table."
+        )
+    if not found:
+        raise DataError("There are no tasks.")
+    return found
+
+
+def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> list[Discrete]:
+    """Counts of every task, over the levels of all of them; continuous columns are cut at common places."""
+    names = _common_columns({task: _columns(table) for task, table in tables.items()})
+    rows = {task: table for task, table in tables.items() if not is_statistics(table)}
+    frames = {task: _selected(as_frame(table), names) for task, table in rows.items()}
+    for task, frame in frames.items():
+        if not len(frame):
+            raise DataError(f"{task} has no rows.")
+    numbers = list(dict.fromkeys(name for table in rows.values() for name in numbers_of(table)))
+    if numbers and cut is None:
+        raise not_labels(
+            next(f for f in frames.values() if set(numbers) & set(numbers_of(f))), numbers, score
+        )
+    if numbers and cut is not None:
+        whole = discretize(pd.concat(frames.values(), ignore_index=True), cut, numbers)
+        ends = pd.Series([len(frame) for frame in frames.values()]).cumsum().tolist()
+        starts = [0, *ends[:-1]]
+        frames = {t: whole.iloc[a:b] for t, a, b in zip(frames, starts, ends, strict=True)}
+    counts = [_counts(task, frames.get(task, table)) for task, table in tables.items()]
+    levels = _united([part for count in counts for part in _parts(count)])
+    if single := [name for name, own in levels.items() if len(own) < 2]:
+        raise DataError(
+            f"Column {', '.join(single)} has only one level, the same in every task. Leave it out."
+        )
+    return [_with_levels(count, levels) for count in counts]
+
+
+def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
+    """Mean and scatter of every task, as they are."""
+    names = _common_columns({task: _columns(table) for task, table in tables.items()})
+    result: list[Gaussian] = []
+    for task, table in tables.items():
+        try:
+            stats = gaussian_statistics(table)
+        except DataError as error:
+            raise DataError(f"{task}: {error}") from None
+        result.append(stats.select(names) if isinstance(stats, GaussianStats) else stats)
+    return result
+
+
+def pooled(stats: Sequence[Any]) -> Any:
+    """All tasks' rows as one."""
+    if len({isinstance(part, Regimes) for part in stats}) > 1:
+        stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
+    return reduce(add, stats)
+
+
+def _columns(table: Table) -> list[str]:
+    if is_statistics(table):
+        return list(table.names)
+    return [str(name) for name in as_frame(table).columns]
+
+
+def _common_columns(columns: Mapping[str, list[str]]) -> list[str]:
+    """The first task's columns; raises where another one lacks some or has others."""
+    first, names = next(iter(columns.items()))
+    for task, own in columns.items():
+        for one, other, missing in (
+            (task, first, [name for name in names if name not in own]),
+            (first, task, [name for name in own if name not in names]),
+        ):
+            if missing:
+                listed = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+                raise DataError(
+                    f"{one} lacks the column {listed}, which {other} has. Tasks need the same columns: "
+                    "leave it out everywhere, or add it."
+                )
+    return names
+
+
+def _selected(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    own = frame.set_axis([str(name) for name in frame.columns], axis="columns")
+    return own[names]
+
+
+def _counts(task: str, table: Any) -> Discrete:
+    if is_statistics(table):
+        if not is_discrete(table):
+            raise DataError(f"{task}: these are statistics of numbers; this score needs counts of labels.")
+        counts: Discrete = table
+        return counts
+    try:
+        return DiscreteCounts.from_data(table)
+    except DataError as error:
+        raise DataError(f"{task}: {error}") from None
+
+
+def _parts(counts: Discrete) -> list[DiscreteCounts]:
+    return list(counts.parts.values()) if isinstance(counts, Regimes) else [counts]
+
+
+def _united(parts: Sequence[DiscreteCounts]) -> dict[str, tuple[Any, ...]]:
+    """All levels of each column; merging tables without their rows says which."""
+    bare = [replace(part, rows=part.rows[:0], counts=part.counts[:0]) for part in parts]
+    whole = reduce(add, bare)
+    return dict(zip(whole.names, whole.levels, strict=True))
+
+
+def _with_levels(counts: Discrete, levels: Mapping[str, Sequence[Any]]) -> Discrete:
+    if isinstance(counts, Regimes):
+        return Regimes({targets: part.with_levels(levels) for targets, part in counts.parts.items()})
+    return counts.with_levels(levels)

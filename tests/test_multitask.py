@@ -1,0 +1,211 @@
+"""The multitask learner: every kind of transfer, differences, and tables that do not fit together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+from polydag import BayesianDiscovery, DiscreteCounts, GaussianStats, Knowledge, MultitaskDiscovery, simulate
+from polydag.discovery.transfer import ByDifference
+from polydag.embedded import asia
+from polydag.errors import DataError, DataWarning, UsageError
+
+Array = NDArray[np.float64]
+
+
+def clinics(sizes: tuple[int, ...] = (120, 80), p_del: float = 0.3) -> list[pd.DataFrame]:
+    return [asia().related(p_del, 10 + k).sample(n, random_state=k) for k, n in enumerate(sizes)]
+
+
+def edges(model: MultitaskDiscovery) -> Array:
+    return np.array([posterior.probabilities for posterior in model.posteriors_])
+
+
+def test_the_example_of_the_issue() -> None:
+    controls, patients = clinics(p_del=0.0)
+    model = MultitaskDiscovery(
+        transfer="family", score="k2", structure_prior="fair", max_parents=3, method="exact"
+    ).fit([controls, patients])
+    assert model.tasks_ == ("task 1", "task 2")
+    assert model.posteriors_[0].edges.loc["bronc", "dysp"] > 0.5
+    assert list(model.differences_.columns) == [
+        "source", "target", "in task 1", "in task 2", "shared", "only in task 1", "only in task 2", "basis",
+    ]  # fmt: skip
+    assert len(model.differences_) == 8 * 7
+    assert model.feature_names_in_.tolist() == list(controls.columns)
+
+
+def test_without_transfer_every_task_is_alone() -> None:
+    tables = clinics()
+    alone = [BayesianDiscovery().fit(table).posterior_.probabilities for table in tables]
+    np.testing.assert_allclose(edges(MultitaskDiscovery(transfer="none").fit(tables)), alone, atol=1e-12)
+    np.testing.assert_allclose(edges(MultitaskDiscovery(lambda_=0.0).fit(tables)), alone, atol=1e-12)
+
+
+def test_pooling_is_one_task_of_all_rows() -> None:
+    tables = clinics()
+    model = MultitaskDiscovery(transfer="pool").fit(tables)
+    whole = BayesianDiscovery().fit(pd.concat(tables, ignore_index=True)).posterior_.probabilities
+    np.testing.assert_allclose(edges(model), [whole, whole], atol=1e-12)
+    assert (model.differences_[["only in task 1", "only in task 2"]] == 0).all(axis=None)
+    assert set(model.differences_["basis"]) == {"one network for all"}
+    assert (model.difference(0, 1)["only in task 1"] == 0).all()
+
+
+@pytest.mark.parametrize("score", ["k2", "bdeu", "bds", "bge"])
+@pytest.mark.parametrize("transfer", ["family", "theorem1"])
+def test_tasks_draw_nearer(transfer: str, score: str) -> None:
+    if score == "bge":
+        dag = simulate.dag(6, n_edges=6, random_state=0)
+        tables = [simulate.linear(dag, n=n, random_state=n) for n in (25, 15)]
+    else:
+        tables = [asia().sample(n, random_state=n) for n in (40, 25)]
+    alone = edges(MultitaskDiscovery(transfer="none", score=score, max_parents=2).fit(tables))
+    model = MultitaskDiscovery(transfer=transfer, score=score, max_parents=2).fit(tables)
+    together = edges(model)
+    assert np.abs(together[0] - together[1]).sum() < np.abs(alone[0] - alone[1]).sum()
+    assert set(model.differences_["basis"]) == {"joint" if transfer == "theorem1" else "product of marginals"}
+
+
+@pytest.mark.parametrize("transfer", ["family", "theorem1", "none"])
+@pytest.mark.parametrize("sizes", [(60, 40), (60, 40, 50)])
+def test_differences_add_up(transfer: str, sizes: tuple[int, ...]) -> None:
+    model = MultitaskDiscovery(transfer=transfer, max_parents=2).fit(clinics(sizes))
+    table = model.differences_.set_index(["source", "target"])
+    only = table[[f"only in {task}" for task in model.tasks_]]
+    assert only.max(axis=1).is_monotonic_decreasing
+    for k, task in enumerate(model.tasks_):
+        posterior = model.posteriors_[k].edges
+        inside = table[f"in {task}"]
+        assert all(posterior.loc[pair] == pytest.approx(inside[pair]) for pair in table.index)
+        assert (table["shared"] <= inside + 1e-12).all()
+        assert (table[f"only in {task}"] + table["shared"] <= inside + 1e-12).all()
+    pair = model.difference("task 1", 1).set_index(["source", "target"]).loc[table.index]
+    assert (pair["only in task 1"] >= table["only in task 1"] - 1e-12).all()
+    if transfer != "theorem1":
+        expected = table["in task 1"] * (1 - table["in task 2"])
+        np.testing.assert_allclose(pair["only in task 1"], expected, atol=1e-12)
+        if len(sizes) == 3:
+            expected = expected * (1 - table["in task 3"])
+            np.testing.assert_allclose(table["only in task 1"], expected, atol=1e-12)
+
+
+def test_names_of_tasks_and_their_numbers() -> None:
+    controls, patients = clinics()
+    model = MultitaskDiscovery(max_parents=2).fit({"controls": controls, "patients": patients})
+    assert model.tasks_ == ("controls", "patients")
+    assert "only in patients" in model.differences_
+    pd.testing.assert_frame_equal(model.difference("controls", "patients"), model.difference(0, 1))
+    with pytest.raises(UsageError, match=r"no task 'nurses'\. The tasks are controls, patients"):
+        model.difference("nurses", 0)
+    assert model.history_["task"].tolist() == ["controls", "patients"]
+    assert all(graph.is_dag for graph in (model.graph_, *model.graphs_))
+
+
+def test_one_task_only_is_said_to_be_single_task_learning() -> None:
+    table = clinics()[0]
+    with pytest.warns(DataWarning, match="one task only"):
+        model = MultitaskDiscovery(transfer="theorem1").fit([table])
+    np.testing.assert_allclose(
+        edges(model)[0], BayesianDiscovery().fit(table).posterior_.probabilities, atol=1e-12
+    )
+
+
+def test_levels_are_united_over_the_tasks() -> None:
+    rng = np.random.default_rng(0)
+    a = pd.DataFrame({"x": rng.integers(0, 2, 50), "y": rng.integers(0, 3, 50), "z": np.zeros(50, dtype=int)})
+    b = pd.DataFrame({"z": rng.integers(0, 2, 40), "y": rng.integers(1, 4, 40), "x": rng.integers(0, 2, 40)})
+    model = MultitaskDiscovery(max_parents=2).fit([a, b])
+    levels = {"x": [0, 1], "y": [0, 1, 2, 3], "z": [0, 1]}
+    counts = [DiscreteCounts.from_data(table[["x", "y", "z"]], levels=levels) for table in (a, b)]
+    again = MultitaskDiscovery(max_parents=2).fit(counts)
+    np.testing.assert_array_equal(edges(model), edges(again))
+    with pytest.raises(DataError, match="Column z has only one level, the same in every task"):
+        MultitaskDiscovery(max_parents=2).fit([a, a])
+
+
+def test_tables_that_do_not_fit() -> None:
+    controls, patients = clinics()
+    with pytest.raises(DataError, match="patients lacks the column smoke, which controls has"):
+        MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns="smoke")})
+    with pytest.raises(DataError, match="controls lacks the column age, which patients has"):
+        MultitaskDiscovery().fit({"controls": controls, "patients": patients.assign(age="old")})
+    with pytest.raises(DataError, match="patients has no rows"):
+        MultitaskDiscovery().fit({"controls": controls, "patients": patients.iloc[:0]})
+    with pytest.raises(DataError, match="There are no tasks"):
+        MultitaskDiscovery().fit([])
+    with pytest.raises(UsageError, match="Tasks are a list of tables"):
+        MultitaskDiscovery().fit(controls)
+    with pytest.raises(DataError, match=r"task 2: .*smoke, row 1: the value is missing"):
+        MultitaskDiscovery().fit([controls, patients.assign(smoke=None)])
+
+
+def test_numbers_are_cut_at_the_same_places_in_all_tasks() -> None:
+    dag = simulate.dag(4, n_edges=4, random_state=1)
+    tables = [simulate.linear(dag, n=n, random_state=n) + shift for n, shift in ((60, 0.0), (50, 3.0))]
+    with pytest.raises(DataError, match=r"Column x0 \(and 3 more\) is continuous, but the score k2"):
+        MultitaskDiscovery(max_parents=2).fit(tables)
+    model = MultitaskDiscovery(max_parents=2, discretize="quantile:3").fit(tables)
+    whole = pd.concat(tables, ignore_index=True)
+    cut = whole.apply(lambda column: pd.qcut(column, 3, labels=False))
+    again = MultitaskDiscovery(max_parents=2).fit([cut.iloc[:60], cut.iloc[60:]])
+    np.testing.assert_allclose(edges(model), edges(again), atol=1e-12)
+    stats = [GaussianStats.from_data(table).standardized() for table in tables]
+    bge = [edges(MultitaskDiscovery(score="bge", max_parents=2).fit(data)) for data in (tables, stats)]
+    np.testing.assert_allclose(bge[0], bge[1], atol=1e-10)
+
+
+def test_knowledge_holds_in_every_task() -> None:
+    known = Knowledge(required=[("smoke", "lung")], forbidden=[("smoke", "bronc")])
+    for transfer in ("family", "theorem1", "pool"):
+        model = MultitaskDiscovery(transfer=transfer, max_parents=2, knowledge=known).fit(clinics())
+        for posterior in model.posteriors_:
+            assert posterior.edges.loc["smoke", "lung"] == pytest.approx(1.0)
+            assert posterior.edges.loc["smoke", "bronc"] == 0.0
+
+
+def test_candidate_parents_are_the_same_in_all_tasks() -> None:
+    tables = clinics()
+    model = MultitaskDiscovery(max_parents=2, max_candidates=4).fit(tables)
+    assert model.candidates_.shape == (8, 4)
+    assert np.isfinite(edges(model)).all()
+    with pytest.raises(DataError, match="needs all variables as candidate parents"):
+        MultitaskDiscovery(transfer="theorem1", max_parents=2, max_candidates=4).fit(tables)
+
+
+def test_a_prior_of_ones_own() -> None:
+    tables = clinics()
+    ours = MultitaskDiscovery(lambda_=0.5, max_parents=2).fit(tables)
+    own = ByDifference(lambda u, delta: 0.5**delta)
+    same = MultitaskDiscovery(transfer_prior=own, max_parents=2).fit(tables)
+    np.testing.assert_allclose(edges(ours), edges(same), atol=1e-10)
+
+
+def test_forty_tasks() -> None:
+    tables = [asia().related(0.2, k).sample(30, random_state=k) for k in range(40)]
+    product = MultitaskDiscovery(max_parents=2).fit(tables)
+    star = MultitaskDiscovery(max_parents=2, combination="star").fit(tables)
+    assert len(product.posteriors_) == len(star.posteriors_) == 40
+    # The pairs' own prior of a parent set counts 39 times in the product: it has fewer edges.
+    assert edges(product).sum() < edges(star).sum()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("transfer", "all", "transfer must be one of family, theorem1, none, pool"),
+        ("normaliser", "x", "normaliser must be one of all, truncated"),
+        ("combination", "sum", "combination must be one of product, star"),
+        ("score", "bic", "score must be one of k2"),
+        ("lambda_", 1.5, "lambda_ is a number from 0 to 1, or 'average'; got 1.5"),
+        ("lambda_", "mean", "or 'average'; got 'mean'"),
+        ("method", "quick", "method must be one of auto, exact"),
+        ("max_parents", 8, "max_parents = 8 is too large: 8 variables allow at most 7"),
+        ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
+    ],
+)
+def test_settings_that_cannot_be(option: str, value: object, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        MultitaskDiscovery(**{option: value}).fit(clinics())
