@@ -288,7 +288,7 @@ def test_stability_over_halves_of_the_parties(dag: Graph, rows: pd.DataFrame) ->
 def test_the_disclosure_says_what_left(rows: pd.DataFrame) -> None:
     model = FederatedNotears().fit({"north": rows.iloc[:150], "south": rows.iloc[150:]})
     ledger = model.disclosure_
-    assert list(ledger.columns) == ["site", "round", "name", "shape", "bytes", "masked"]
+    assert list(ledger.columns)[:6] == ["site", "round", "name", "shape", "bytes", "masked"]
     assert set(ledger["site"]) == {"north", "south"}
     assert not ledger["masked"].any()
     families = ledger[ledger["name"] == "families"]

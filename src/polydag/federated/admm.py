@@ -9,7 +9,7 @@ import numpy as np
 from polydag.federated.iterative import Iterative
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State, Total
-from polydag.federated.schedules import Default, Pressure, Schedule, Seen
+from polydag.federated.schedules import Default, Paper, Pressure, Schedule, Seen
 from polydag.progress import report
 
 
@@ -27,7 +27,9 @@ class Admm(Iterative):
 
     def _ask(self, state: State, told: Arrays) -> Ask:
         arrays = {"W": state["theta"], "rho": state["pressure"][:, 2].copy(), **told}
-        return Ask("consensus", arrays, {"relax": self.schedule.relax})
+        # Parameters without units need fewer bits in masked sums; the paper exchanges them as they are.
+        narrow = [] if isinstance(self.schedule, Paper) else ["parameters"]
+        return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow})
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Eq. (3) in every lane, then the penalties."""

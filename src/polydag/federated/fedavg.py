@@ -69,7 +69,7 @@ class FedAvg(Iterative):
     def _ask(self, state: State, number: int) -> Ask:
         tau = np.full(len(state["lambdas"]), self._tau(number))
         arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
-        return Ask("average", arrays, sites=self._asked(number))
+        return Ask("average", arrays, {"narrow": ["parameters"]}, sites=self._asked(number))
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Average, then the server's step."""

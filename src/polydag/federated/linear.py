@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from polydag.errors import DataError
 from polydag.federated.consensus import consensus
@@ -23,6 +24,7 @@ from polydag.federated.programs import Ask, State
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]
+Task = Callable[[State, Ask], tuple[State, Arrays]]
 UNITS = 100.0  # a column whose scale is this far from the pooled one was probably measured in other units
 
 
@@ -79,7 +81,14 @@ class LinearLocal:
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum that was asked for."""
-        tasks: dict[str, Callable[[State, Ask], tuple[State, Arrays]]] = {
+        tasks = self.tasks()
+        if ask.task not in tasks:
+            raise DataError(f"This site does not know the question {ask.task!r}.")
+        return tasks[ask.task](state, ask)
+
+    def tasks(self) -> dict[str, Task]:
+        """What it can be asked."""
+        return {
             "centre": self._centre,
             "scale": self._scale,
             "scatter": self._scatter,
@@ -89,9 +98,6 @@ class LinearLocal:
             "families": self._families,
             "vote": self._vote,
         }
-        if ask.task not in tasks:
-            raise DataError(f"This site does not know the question {ask.task!r}.")
-        return tasks[ask.task](state, ask)
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
         """Columns whose scale here is far from the pooled one."""
@@ -100,11 +106,12 @@ class LinearLocal:
         own = np.sqrt(sum(part.scatter.diagonal() for part in self._parts) / self.n_rows)
         return other_units(self.names, own, arrays["pooled_scale"])
 
-    def _require_columns(self, ask: Ask) -> None:
+    def require_columns(self, ask: Ask) -> None:
+        """Decline a study of other columns."""
         if list(ask.meta["columns"]) != list(self.names):
             raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
 
-    def _rows(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
+    def rows_for(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
         """The statistics of the rows that score the variables of one group."""
         if isinstance(self.stats, GaussianStats):
             return [self.stats]
@@ -115,7 +122,7 @@ class LinearLocal:
         """The group's scatter about the common centre."""
         d = len(self.names)
         total = np.zeros((d, d))
-        for part in self._rows(g, state["group"]):
+        for part in self.rows_for(g, state["group"]):
             off = part.mean - state["centre"][g]
             total += part.scatter + part.n * np.outer(off, off)
         return total
@@ -124,9 +131,9 @@ class LinearLocal:
         return np.array([self._gram(state, g) for g in range(len(state["centre"]))])
 
     def _centre(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        self._require_columns(ask)
+        self.require_columns(ask)
         group = ask.arrays["group"]
-        parts = [self._rows(g, group) for g in range(int(group.max()) + 1)]
+        parts = [self.rows_for(g, group) for g in range(int(group.max()) + 1)]
         n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
         zero = np.zeros(len(self.names))
         sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
@@ -199,7 +206,7 @@ class LinearLocal:
         return state, {"parameters": B * columns, "share": columns}
 
     def _own_rows(self, g: int, group: NDArray[np.int64]) -> float:
-        return float(sum(part.n for part in self._rows(g, group)))
+        return float(sum(part.n for part in self.rows_for(g, group)))
 
     def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The residual sum of squares of every variable, for each of several W."""
@@ -220,14 +227,23 @@ class LinearLocal:
         return state, {"families": grams[ask.arrays["pairs"].astype(bool)]}
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The graph that the site finds by itself; a site whose rows do not do for that finds none."""
-        self._require_columns(ask)
+        """The graph that the site finds by itself, at each of several penalties where these are given."""
+        self.require_columns(ask)
+        if "lambdas" not in ask.arrays:
+            edges, weights = self._alone(self.learner)
+        else:
+            learners = [clone(self.learner).set_params(lambda_=float(each)) for each in ask.arrays["lambdas"]]
+            edges, weights = (np.array(part) for part in zip(*map(self._alone, learners), strict=True))
+        return state, {"edges": edges, "weights": weights}
+
+    def _alone(self, learner: Any) -> tuple[Array, Array]:
+        """Edges and weights; a site whose rows do not do for learning finds none."""
         try:
-            graph = self.learner.fit(self.stats).graph_
+            graph = learner.fit(self.stats).graph_
         except DataError:
             nothing = np.zeros((len(self.names), len(self.names)))
-            return state, {"edges": nothing, "weights": nothing}
-        return state, {"edges": graph.adjacency.astype(float), "weights": np.array(graph.weights)}
+            return nothing, nothing
+        return graph.adjacency.astype(float), np.array(graph.weights)
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

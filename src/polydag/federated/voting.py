@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.federated.iterative import Iterative
+from polydag.federated.linear_model import LinearModel
+from polydag.federated.model import HISTORY, Array
 from polydag.federated.programs import Answer, Ask, State, Total
+
+_KEPT = ("lambda_", "criterion", "history", "pooled_scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,6 +19,7 @@ class Voting:
     """The coordinator's side: the shares of votes and the mean weights among those who found an edge."""
 
     names: tuple[str, ...]
+    lambda_: float | None = None  # the penalty at every site; its own choice without
 
     @property
     def tolerates_absence(self) -> bool:
@@ -22,10 +28,58 @@ class Voting:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for everyone's graph."""
-        return {}, Ask("vote", meta={"columns": list(self.names)})
+        given = {} if self.lambda_ is None else {"lambdas": np.array([self.lambda_])}
+        return {}, Ask("vote", given, {"columns": list(self.names)})
 
     def advance(self, state: State, total: Total) -> tuple[State, Answer]:
         """Count."""
-        edges = total.arrays["edges"]
-        mean = total.arrays["weights"] / np.maximum(edges, 1.0)
-        return state, Answer({"shares": edges / total.n_sites, "mean_weights": mean})
+        shares, mean = _counted(total)
+        if self.lambda_ is None:
+            return state, Answer({"shares": shares, "mean_weights": mean})
+        chosen = {"lambda_": np.array(self.lambda_)}
+        return state, Answer({"shares": shares[0], "mean_weights": mean[0], **chosen})
+
+
+@dataclass(frozen=True, eq=False)
+class VotingPath(Iterative):
+    """Votes at every penalty of a path; the sum of the sites' losses at the mean weights chooses.
+
+    The model has a threshold of 0, so that its choice leaves the graphs as they were voted for.
+    """
+
+    model: LinearModel
+
+    def start(self, state: State) -> tuple[State, Ask]:
+        """Ask for everyone's graphs; the path is sized for the rows of one site."""
+        lambdas = state["lambdas"] * np.sqrt(float(state["sites"]))
+        names = {"columns": list(self.model.names)}
+        return {**state, "lambdas": lambdas}, Ask("vote", {"lambdas": lambdas}, names)
+
+    def iterate(self, state: State, total: Total) -> tuple[State, None]:
+        """Count."""
+        shares, mean = _counted(total)
+        weights = np.where(shares > 0.5, mean, 0.0)
+        rows = [
+            (1, lambda_, *[np.nan] * 4, 0.0, np.count_nonzero(own))
+            for lambda_, own in zip(state["lambdas"], weights, strict=True)
+        ]
+        theta = weights * state["scale"][:, None]
+        history = np.array(rows, dtype=float).reshape(-1, len(HISTORY))
+        settled = np.ones_like(state["settled"])
+        new = {"theta": theta, "history": history, "settled": settled, "shares": shares, "mean_weights": mean}
+        return {**state, **new}, None
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        """As every method; the answer holds the votes at the chosen penalty, too."""
+        state, more = super().advance(state, total)
+        if isinstance(more, Answer):
+            lane = int(np.flatnonzero(state["lambdas"] == more.arrays["lambda_"])[0])
+            votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
+            return state, Answer({**votes, **{name: more.arrays[name] for name in _KEPT}})
+        return state, more
+
+
+def _counted(total: Total) -> tuple[Array, Array]:
+    """Shares of votes, and mean weights among those who found an edge."""
+    edges = total.arrays["edges"]
+    return edges / total.n_sites, total.arrays["weights"] / np.maximum(edges, 1.0)

@@ -15,26 +15,15 @@ from sklearn.base import clone
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Local, Program, Site
-from polydag.federated.admm import Admm
-from polydag.federated.fedavg import FedAvg
-from polydag.federated.groups import variable_groups
 from polydag.federated.ledger import Disclosed
-from polydag.federated.messages import Arrays
-from polydag.federated.model import HISTORY
-from polydag.federated.moments import Moments
 from polydag.federated.resuming import run_in_pieces
-from polydag.federated.voting import Voting
-from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks
+from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
-from polydag.learners.notears import Notears
-from polydag.learners.party_models import FAMILIES, PAPER_THRESHOLD, Family, known_regimes
+from polydag.learners.party_methods import METHODS, alone, program_of, read
+from polydag.learners.party_models import FAMILIES
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
-METHODS = ("admm", "moments", "voting", "fedavg")
-ALONE_LAMBDA = 0.1  # for a party alone the paper runs NOTEARS as published, whose penalty this is
-_ACYCLIC = 1e-5
 Table = Any
 
 
@@ -45,20 +34,22 @@ class FederatedNotears(StructureLearner):
 
     Parameters
     ----------
-    method : {"admm", "moments", "voting", "fedavg"}
+    method : {"admm", "moments", "fedavg", "varying", "voting"}
         "moments": sums of sufficient statistics, then `learner`; the answer of pooling, in one round of
         statistics. "admm": parameters only are exchanged, over some fifty rounds; of the pooled covariances
         none are seen but those within candidate families at the end, and none at all with a number for
         `threshold`. "fedavg": as "admm", but sites keep nothing between rounds and may be missing in some.
-        "voting": every party learns alone, and an edge stays that more than half of them found.
+        "varying": the graph is shared, coefficients and means are each party's own. "voting": every party
+        learns alone, and an edge stays that more than half of them found.
     schedule : {"default", "paper"}
         "paper" is Algorithm 1 with the paper's constants (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up
         to 200 rounds, threshold 0.3, matrix exponential); for voting it keeps cycles.
     model : "linear"
         What a variable is of its parents.
     lambda_ : float, "bic" or "stability"
-        The ℓ1 penalty; "bic" takes the best of a path, "stability" the smallest whose graph hardly changes
-        over random halves of the parties. With "moments" and "voting" it is handed to the learner.
+        The ℓ1 penalty; "bic" takes the one of a path with the lowest extended BIC (for which the sum of the
+        parties' losses is enough), "stability" the one whose graph changes least over random halves of the
+        parties. A `learner` that is given chooses its own.
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"
@@ -83,8 +74,11 @@ class FederatedNotears(StructureLearner):
         site, round, name, shape, bytes, masked: every array that left a site.
     votes_ : array of shape (d, d)
         For "voting": the share of parties that found each edge.
+    party_weights_ : mapping of party to array of shape (d, d)
+        For "varying": each party's own coefficients. They are not disclosed; `weights_` is their mean,
+        weighted by rows.
     lambda_used_ : float
-        The penalty of the result (NaN for "voting").
+        The penalty of the result (NaN where a `learner` chose it).
     criterion_ : float
         The extended BIC of the graph, where it was computed.
     n_rounds_ : int
@@ -109,6 +103,7 @@ class FederatedNotears(StructureLearner):
 
     disclosure_: pd.DataFrame
     votes_: NDArray[np.float64]
+    party_weights_: Mapping[str, NDArray[np.float64]]
     lambda_used_: float
     criterion_: float
     n_rounds_: int
@@ -149,20 +144,19 @@ class FederatedNotears(StructureLearner):
         some rows.
         """
         self._check_parameters()
-        family = FAMILIES[self.model]
         locals_ = self._locals(X)
         names = next(iter(locals_.values())).names
-        masks = family.masks(self, names)
+        masks = FAMILIES[self.model].masks(self, names)
         lambda_, disclosed = self._penalty(locals_)
-        program = self._program(family, locals_, masks, lambda_)
+        program = program_of(self, locals_, masks, lambda_)
         federation = self._run(program, locals_, f"{self.method} {lambda_} {_mark(locals_)}")
         self._tell(federation, disclosed)
-        if isinstance(program, Moments):
-            self._from_moments(program.statistics(federation.coordinator.result), lambda_)
-        elif isinstance(program, Voting):
-            self._from_votes(federation.coordinator.result, names, masks)
-        else:
-            self._from_rounds(federation.coordinator.result, names, masks)
+        found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
+        self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
+        for name, value in found.besides.items():
+            setattr(self, name, value)
+        self._keep(found.graph, raw_weights=found.raw_weights, history=found.history, pruned=found.pruned,
+                   converged=found.converged, n_iter=found.n_iter)  # fmt: skip
         self.n_rounds_ = federation.coordinator.round - 1
         if not self.converged_:
             warnings.warn(
@@ -208,7 +202,7 @@ class FederatedNotears(StructureLearner):
         tables = dict(X) if isinstance(X, Mapping) else {f"site {i}": t for i, t in enumerate(X, start=1)}
         if not tables:
             raise DataError("There are no parties: fit takes a list of tables, one a party.")
-        learner = self._alone() if self.method == "voting" else None
+        learner = alone(self, self.lambda_) if self.method == "voting" else None
         result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
@@ -217,21 +211,6 @@ class FederatedNotears(StructureLearner):
                 raise DataError(f"{name}: {error}") from None
             result[str(name)] = own
         return result
-
-    def _alone(self) -> Any:
-        """What learns from statistics, with our settings where it has them."""
-        learner = Notears() if self.learner is None else clone(self.learner)
-        takes = learner.get_params(deep=False)
-        chosen: dict[str, Any] = {}
-        if self.learner is None:
-            paper = self.schedule == "paper"
-            lambda_ = "bic" if self.lambda_ == "stability" else self.lambda_
-            chosen = {"lambda_": lambda_, "acyclicity": self.acyclicity, "threshold": self.threshold}
-            if paper:
-                chosen |= {"lambda_": ALONE_LAMBDA, "threshold": PAPER_THRESHOLD}
-        if self.knowledge is not None and "knowledge" in takes:
-            chosen["knowledge"] = self.knowledge
-        return learner.set_params(**chosen)
 
     def _penalty(self, locals_: Mapping[str, Local]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
         """The penalty, or how it is chosen within the study; and what left the sites for it so far."""
@@ -243,21 +222,6 @@ class FederatedNotears(StructureLearner):
             )
             return chosen.lambda_, [chosen.disclosure]
         return self.lambda_, []
-
-    def _program(
-        self, family: Family, locals_: Mapping[str, Local], masks: Masks, lambda_: float | Literal["bic"]
-    ) -> Program:
-        names = next(iter(locals_.values())).names
-        if self.method == "moments":
-            regimes = known_regimes(locals_.values())
-            return Moments(names, variable_groups(names, regimes), regimes)
-        if self.method == "voting":
-            return Voting(names)
-        model = family.model(self, locals_, masks, lambda_)
-        if self.method == "admm":
-            return Admm(model, family.schedule(self))
-        seed = 0 if self.random_state is None else self.random_state
-        return FedAvg(model, tuple(locals_), self.participation, seed)
 
     def _run(self, program: Program, locals_: Mapping[str, Local], key: str) -> Federation:
         """Carry the study through, in one process; what is finished of it survives an interruption."""
@@ -271,57 +235,6 @@ class FederatedNotears(StructureLearner):
         for name, site in federation.sites.items():
             for note in dict.fromkeys(site.notes):
                 warnings.warn(f"{name}: {note}", DataWarning, stacklevel=3)
-
-    def _from_moments(
-        self, stats: GaussianStats | Regimes[GaussianStats], lambda_: float | Literal["bic"]
-    ) -> None:
-        learner = self._alone()
-        if self.learner is None and self.schedule != "paper":
-            learner.set_params(lambda_=lambda_)
-        model = learner.fit(stats)
-        self.learner_ = model
-        self.lambda_used_ = float(getattr(model, "lambda_used_", np.nan))
-        self.criterion_ = float(getattr(model, "criterion_", np.nan))
-        weights = model.raw_weights_ if hasattr(model, "raw_weights_") else model.graph_.weights
-        gone = getattr(model, "pruned_", pd.DataFrame(columns=["source", "target", "weight", "reason"]))
-        pruned = [
-            (Edge(str(s), str(t), float(w)), str(r))
-            for s, t, w, r in zip(gone["source"], gone["target"], gone["weight"], gone["reason"], strict=True)
-        ]
-        self._keep(model.graph_, raw_weights=weights, history=model.history_, pruned=pruned,
-                   converged=model.converged_, n_iter=model.n_iter_)  # fmt: skip
-
-    def _from_votes(self, result: Arrays, names: tuple[str, ...], masks: Masks) -> None:
-        shares = result["shares"]
-        self.votes_ = shares
-        self.lambda_used_ = self.criterion_ = np.nan
-        found = (shares > 0.5) & ~masks.forbidden | masks.required
-        graph = Graph(found, names, np.where(found, result["mean_weights"], 0.0))
-        pruned: list[tuple[Edge, str]] = []
-        if self.schedule != "paper":
-            # The edge with the fewest votes goes first, whatever its weight.
-            acyclic, gone = Graph(found, names, np.where(found, shares, 0.0)).prune_cycles(masks.required)
-            pruned = [(edge, "cycle") for edge in gone]
-            graph = Graph(acyclic.adjacency, names, np.where(acyclic.adjacency, graph.weights, 0.0))
-        history = [{"round": 1, "n_edges": graph.n_edges}]
-        self._keep(graph, raw_weights=result["mean_weights"], history=history, pruned=pruned,
-                   converged=True, n_iter=1)  # fmt: skip
-
-    def _from_rounds(self, result: Arrays, names: tuple[str, ...], masks: Masks) -> None:
-        weights, raw = result["weights"], result["raw_weights"]
-        graph = Graph((weights != 0) | masks.required, names, weights)
-        gone = (raw != 0) & (weights == 0) & ~masks.required
-        pruned = [(Edge(names[i], names[j], float(raw[i, j])), "weak") for i, j in np.argwhere(gone)]
-        self.lambda_used_ = float(result["lambda_"])
-        self.criterion_ = float(result["criterion"])
-        history = pd.DataFrame(result["history"], columns=list(HISTORY))
-        history[["round", "n_nonzero"]] = history[["round", "n_nonzero"]].astype(int)
-        mine = history["lambda_"] == self.lambda_used_
-        paper = self.schedule == "paper"
-        settled = bool(result["settled"].all()) or paper
-        self._keep(graph, raw_weights=raw, history=history, pruned=pruned,
-                   converged=bool(settled and float(result["h"]) <= _ACYCLIC),
-                   n_iter=int(history.loc[mine, "round"].max()))  # fmt: skip
 
 
 def _mark(locals_: Mapping[str, Local]) -> str:

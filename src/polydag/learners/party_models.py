@@ -13,6 +13,7 @@ from polydag.federated.groups import variable_groups
 from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.model import Model
+from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.programs import Local
 from polydag.federated.schedules import Default, Paper, Schedule
 from polydag.knowledge import Masks
@@ -57,14 +58,14 @@ class Family(Protocol):
 class Linear:
     """Every variable is a weighted sum of its parents, plus noise."""
 
-    methods: tuple[str, ...] = ("admm", "moments", "voting", "fedavg")
+    methods: tuple[str, ...] = ("admm", "moments", "voting", "fedavg", "varying")
     paper_lambda: float = 0.01
 
     def local(self, settings: FederatedNotears, table: Any, learner: Any) -> Local:
         """Only the statistics of the table are kept."""
         if not isinstance(table, (GaussianStats, Regimes)):
             table = GaussianStats.from_data(getattr(table, "frame", table))
-        return LinearLocal(table, learner)
+        return OwnLinearLocal(table) if settings.method == "varying" else LinearLocal(table, learner)
 
     def masks(self, settings: FederatedNotears, names: tuple[str, ...]) -> Masks:
         """The user's knowledge."""

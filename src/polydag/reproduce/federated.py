@@ -20,8 +20,9 @@ from polydag import metrics, simulate
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.graph import Graph
-from polydag.learners.federated import ALONE_LAMBDA, FederatedNotears
+from polydag.learners.federated import FederatedNotears
 from polydag.learners.notears import Notears
+from polydag.learners.party_methods import ALONE_LAMBDA
 from polydag.learners.party_models import PAPER_THRESHOLD
 from polydag.plot.charts import Line, Panel, line_charts
 from polydag.progress import report

@@ -55,7 +55,8 @@ CONFIG = PartiesConfig
 
 def settings_of(config: PartiesConfig) -> dict[str, Any]:
     """All settings of the federated learner: those given, under its own names, and its defaults."""
-    from polydag.learners.federated import METHODS, FederatedNotears
+    from polydag.learners.federated import FederatedNotears
+    from polydag.learners.party_methods import METHODS
 
     if config.method not in METHODS:
         raise UsageError(

@@ -1,0 +1,191 @@
+"""Methods for parties: which program a setting means, and how its answer is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from polydag.federated import Local, Program
+from polydag.federated import varying as own
+from polydag.federated.admm import Admm
+from polydag.federated.fedavg import FedAvg
+from polydag.federated.groups import variable_groups
+from polydag.federated.linear_model import LinearModel
+from polydag.federated.messages import Arrays
+from polydag.federated.model import HISTORY
+from polydag.federated.moments import Moments
+from polydag.federated.own_linear import OwnLinearLocal
+from polydag.federated.voting import Voting, VotingPath
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Masks
+from polydag.learners.notears import Notears
+from polydag.learners.party_models import FAMILIES, PAPER_THRESHOLD, known_regimes
+
+if TYPE_CHECKING:
+    from polydag.learners.federated import FederatedNotears
+
+METHODS = ("admm", "moments", "voting", "fedavg", "varying")
+ALONE_LAMBDA = 0.1  # for a party alone the paper runs NOTEARS as published, whose penalty this is
+_ACYCLIC = 1e-5
+Penalty = float | Literal["bic"]
+
+
+class Reading(NamedTuple):
+    """A program's answer as an estimator keeps it; `besides` holds attributes of one method only."""
+
+    graph: Graph
+    raw_weights: NDArray[np.float64]
+    history: pd.DataFrame
+    pruned: list[tuple[Edge, str]]
+    converged: bool
+    n_iter: int
+    lambda_: float
+    criterion: float
+    besides: Mapping[str, Any] = {}
+
+
+def alone(settings: FederatedNotears, lambda_: Any) -> Any:
+    """What learns from statistics, with our settings where it has them."""
+    learner = Notears() if settings.learner is None else clone(settings.learner)
+    takes = learner.get_params(deep=False)
+    chosen: dict[str, Any] = {}
+    if settings.learner is None:
+        lambda_ = "bic" if lambda_ == "stability" else lambda_  # of the parties: chosen before
+        chosen = {"lambda_": lambda_, "acyclicity": settings.acyclicity, "threshold": settings.threshold}
+        if settings.schedule == "paper":
+            chosen |= {"lambda_": ALONE_LAMBDA, "threshold": PAPER_THRESHOLD}
+    if settings.knowledge is not None and "knowledge" in takes:
+        chosen["knowledge"] = settings.knowledge
+    return learner.set_params(**chosen)
+
+
+def program_of(
+    settings: FederatedNotears, locals_: Mapping[str, Local], masks: Masks, lambda_: Penalty
+) -> Program:
+    """The coordinator's side of a method."""
+    names = next(iter(locals_.values())).names
+    regimes = known_regimes(locals_.values())
+    group = variable_groups(names, regimes)
+    family = FAMILIES[settings.model]
+    if settings.method == "moments":
+        return Moments(names, group, regimes)
+    if settings.method == "voting":
+        if settings.learner is not None or settings.schedule == "paper":
+            return Voting(names)
+        if lambda_ != "bic":
+            return Voting(names, lambda_)
+        return VotingPath(LinearModel(names, masks, group, lambda_, 0.0, settings.acyclicity))
+    if settings.method == "varying":
+        return own.Varying(names, masks, group, lambda_, settings.threshold, settings.acyclicity)
+    model = family.model(settings, locals_, masks, lambda_)
+    if settings.method == "admm":
+        return Admm(model, family.schedule(settings))
+    seed = 0 if settings.random_state is None else settings.random_state
+    return FedAvg(model, tuple(locals_), settings.participation, seed)
+
+
+def read(
+    settings: FederatedNotears,
+    program: Program,
+    result: Arrays,
+    locals_: Mapping[str, Local],
+    masks: Masks,
+    lambda_: Penalty,
+) -> Reading:
+    """What a program answered."""
+    names = next(iter(locals_.values())).names
+    if isinstance(program, Moments):
+        return _from_moments(settings, program, result, lambda_)
+    if isinstance(program, (Voting, VotingPath)):
+        return _from_votes(settings, result, names, masks)
+    if isinstance(program, own.Varying):
+        return _from_varying(result, program, locals_)
+    return _from_rounds(result, names, masks, settled=settings.schedule == "paper")
+
+
+def _from_moments(settings: FederatedNotears, program: Moments, result: Arrays, lambda_: Penalty) -> Reading:
+    model = alone(settings, lambda_).fit(program.statistics(result))
+    weights = model.raw_weights_ if hasattr(model, "raw_weights_") else model.graph_.weights
+    gone = getattr(model, "pruned_", pd.DataFrame(columns=["source", "target", "weight", "reason"]))
+    pruned = [
+        (Edge(str(s), str(t), float(w)), str(r))
+        for s, t, w, r in zip(gone["source"], gone["target"], gone["weight"], gone["reason"], strict=True)
+    ]
+    return Reading(
+        model.graph_,
+        weights,
+        model.history_,
+        pruned,
+        model.converged_,
+        model.n_iter_,
+        float(getattr(model, "lambda_used_", np.nan)),
+        float(getattr(model, "criterion_", np.nan)),
+        {"learner_": model},
+    )
+
+
+def _from_votes(settings: FederatedNotears, result: Arrays, names: tuple[str, ...], masks: Masks) -> Reading:
+    shares, mean = result["shares"], result["mean_weights"]
+    found = (shares > 0.5) & ~masks.forbidden | masks.required
+    graph = Graph(found, names, np.where(found, mean, 0.0))
+    pruned: list[tuple[Edge, str]] = []
+    if settings.schedule != "paper":
+        # The edge with the fewest votes goes first, whatever its weight.
+        acyclic, gone = Graph(found, names, np.where(found, shares, 0.0)).prune_cycles(masks.required)
+        pruned = [(edge, "cycle") for edge in gone]
+        graph = Graph(acyclic.adjacency, names, np.where(acyclic.adjacency, graph.weights, 0.0))
+    lambda_, criterion = (float(result.get(name, np.nan)) for name in ("lambda_", "criterion"))
+    history = _history(result["history"]) if "history" in result else pd.DataFrame({"round": [1]})
+    return Reading(
+        graph, mean, history, pruned, True, 1, lambda_, criterion, {"votes_": shares}
+    )  # fmt: skip
+
+
+def _from_varying(result: Arrays, program: own.Varying, locals_: Mapping[str, Local]) -> Reading:
+    adjacency = result["adjacency"].astype(bool)
+    strength, names = result["raw_weights"], program.names
+    weak = (strength > own.STRENGTH_LEAST) & ~adjacency
+    kept_at_home = {
+        name: local.own_weights(program.group, adjacency)
+        for name, local in locals_.items()
+        if isinstance(local, OwnLinearLocal)
+    }
+    history = pd.DataFrame(result["history"], columns=list(own.HISTORY)).astype({"round": int})
+    return Reading(
+        Graph(adjacency, names, result["weights"]),
+        strength,
+        history,
+        [(Edge(names[i], names[j], float(strength[i, j])), "weak") for i, j in np.argwhere(weak)],
+        bool(result["moved"] <= own.SETTLED and result["h"] <= own.ACYCLIC),
+        int(history["round"].max()),
+        float(result["lambda_"]),
+        float(result["criterion"]),
+        {"party_weights_": kept_at_home},
+    )
+
+
+def _from_rounds(result: Arrays, names: tuple[str, ...], masks: Masks, *, settled: bool) -> Reading:
+    weights, raw = result["weights"], result["raw_weights"]
+    gone = (raw != 0) & (weights == 0) & ~masks.required
+    history = _history(result["history"])
+    lambda_ = float(result["lambda_"])
+    settled = settled or bool(result["settled"].all())
+    return Reading(
+        Graph((weights != 0) | masks.required, names, weights),
+        raw,
+        history,
+        [(Edge(names[i], names[j], float(raw[i, j])), "weak") for i, j in np.argwhere(gone)],
+        bool(settled and float(result["h"]) <= _ACYCLIC),
+        int(history.loc[history["lambda_"] == lambda_, "round"].max()),
+        lambda_,
+        float(result["criterion"]),
+    )
+
+
+def _history(rows: NDArray[np.float64]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(HISTORY)).astype({"round": int, "n_nonzero": int})
