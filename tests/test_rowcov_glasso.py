@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.sparse import csr_array, issparse
 from sklearn.covariance import graphical_lasso
 
 from polydag.errors import DataError
@@ -59,8 +60,8 @@ def test_a_factor_of_several_panels() -> None:
 def test_without_zeros_it_is_the_usual_graphical_lasso(penalty: float) -> None:
     S = sample_covariance(12, 3)
     Theta = constrained_glasso(S, np.ones((12, 12)), penalty)
-    _, expected = graphical_lasso(S, alpha=penalty, tol=5e-4, enet_tol=1e-9, max_iter=500)
-    np.testing.assert_allclose(Theta, expected, atol=1e-3)
+    _, expected = graphical_lasso(S, alpha=penalty, tol=1e-10, enet_tol=1e-12, max_iter=2000)
+    np.testing.assert_allclose(Theta, expected, atol=1e-6)
 
 
 @given(st.integers(2, 9), st.integers(0, 10**6), st.floats(0.1, 0.9), st.sampled_from([0.0, 0.03, 0.2]))
@@ -72,37 +73,87 @@ def test_the_optimality_conditions_hold(m: int, seed: int, share: float, penalty
     Theta = constrained_glasso(S, A, lam)
     W = np.linalg.inv(Theta)
     assert not Theta[~A & ~np.eye(m, dtype=bool)].any()
-    np.testing.assert_allclose(W.diagonal(), S.diagonal(), atol=1e-3)
+    np.testing.assert_allclose(W.diagonal(), S.diagonal(), atol=1e-6)
     active = A & (Theta != 0)
-    np.testing.assert_allclose((W - S)[active], (lam * np.sign(Theta))[active], atol=1e-3)
-    assert (np.abs(W - S)[A] <= lam[A] + 1e-3).all()
+    np.testing.assert_allclose((W - S)[active], (lam * np.sign(Theta))[active], atol=1e-6)
+    assert (np.abs(W - S)[A] <= lam[A] + 1e-6).all()
 
 
-def test_a_general_solver_finds_nothing_better() -> None:
-    S, A = sample_covariance(5, 1), random_support(5, 2, 0.5)
-    lam = 0.1
-    rows, columns = np.nonzero(np.tril(A | np.eye(5, dtype=bool)))
+@pytest.mark.parametrize(("m", "seed", "lam"), [(5, 1, 0.1), (8, 2, 0.03), (6, 3, 0.0)])
+def test_a_general_convex_solver_finds_the_same(m: int, seed: int, lam: float) -> None:
+    """With θ = u − v, u and v not negative, the problem is smooth, and L-BFGS-B a fair judge."""
+    S, A = sample_covariance(m, seed), random_support(m, seed + 1, 0.5)
+    rows, columns = np.nonzero(np.tril(A | np.eye(m, dtype=bool)))
+    twice = np.where(rows == columns, 1.0, 2.0)
+    cost = np.where(rows == columns, 0.0, lam) * twice
 
     def unpack(x: np.ndarray) -> np.ndarray:
-        Theta = np.zeros((5, 5))
-        Theta[rows, columns] = x
-        Theta[columns, rows] = x
+        Theta = np.zeros((m, m))
+        Theta[rows, columns] = Theta[columns, rows] = x[: len(rows)] - x[len(rows) :]
         return Theta
 
-    def value(Theta: np.ndarray) -> float:
+    def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+        Theta = unpack(x)
         sign, log = np.linalg.slogdet(Theta)
-        off = np.abs(Theta).sum() - np.abs(Theta.diagonal()).sum()
-        return float(-log + np.sum(S * Theta) + lam * off) if sign > 0 else 1e9
+        if sign <= 0 or np.linalg.eigvalsh(Theta)[0] <= 0:
+            return 1e9, np.zeros_like(x)
+        slope = twice * (S - np.linalg.inv(Theta))[rows, columns]
+        length = cost @ (x[: len(rows)] + x[len(rows) :])
+        return float(-log + np.sum(S * Theta) + length), np.concatenate([slope + cost, cost - slope])
 
-    found = minimize(
-        lambda x: value(unpack(x)),
-        np.eye(5)[rows, columns],
-        method="Nelder-Mead",
-        options={"maxiter": 40_000, "maxfev": 40_000, "xatol": 1e-7, "fatol": 1e-10, "adaptive": True},
-    )
+    start = np.concatenate([np.eye(m)[rows, columns], np.zeros(len(rows))])
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10}
+    bounds = [(0.0, None)] * len(start)
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     Theta = constrained_glasso(S, A, lam)
-    assert value(Theta) <= found.fun + 1e-7
-    np.testing.assert_allclose(value(Theta), found.fun, atol=1e-4)
+    ours = Theta[rows, columns]
+    assert value(np.concatenate([np.maximum(ours, 0), np.maximum(-ours, 0)]))[0] <= found.fun + 1e-10
+    np.testing.assert_allclose(Theta, unpack(found.x), atol=2e-5)
+
+
+@given(st.integers(2, 8), st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_the_slope_is_that_of_finite_differences(m: int, seed: int) -> None:
+    """The kernels' own value and first-order change, in a random direction on the support."""
+    S, A = sample_covariance(m, seed), random_support(m, seed, 0.5)
+    Theta = constrained_glasso(S, A, 0.02) + 0.1 * np.eye(m)
+    rows, columns = np.nonzero(np.tril(A | np.eye(m, dtype=bool)))
+    lam = np.where(rows == columns, 0.0, 0.02)
+    direction = np.random.default_rng(seed).standard_normal(len(rows))
+    direction[Theta[rows, columns] == 0] = 0.0
+
+    def value(size: float) -> float:
+        moved, C = Theta.copy(), np.empty((m, m))
+        moved[rows, columns] += size * direction
+        moved[columns, rows] = moved[rows, columns]
+        assert kernels.factor(moved, C)
+        return float(kernels.glasso_value(S, moved, C, rows, columns, lam))
+
+    small = 1e-7
+    slope = kernels.promised_change(S, Theta, np.linalg.inv(Theta), rows, columns, lam, small * direction)
+    assert (value(small) - value(-small)) / 2 == pytest.approx(slope, rel=1e-3, abs=1e-11)
+
+
+def test_a_unit_diagonal_is_the_scaled_answer() -> None:
+    S, A = 3.0 * sample_covariance(7, 5), random_support(7, 5, 0.6)
+    plain, scaled = (constrained_glasso(S, A, 0.05, unit_diagonal=unit) for unit in (False, True))
+    Sigma = np.linalg.inv(plain)
+    sd = np.sqrt(Sigma.diagonal())
+    np.testing.assert_allclose(np.linalg.inv(scaled), Sigma / np.outer(sd, sd), atol=1e-10)
+    assert np.array_equal(scaled != 0, plain != 0)
+
+
+def test_sparse_matrices_and_threads_change_nothing() -> None:
+    groups = np.arange(60) // 6
+    mask = groups[:, None] == groups[None, :]
+    S = np.where(mask, sample_covariance(60, 6), 0.0)
+    lam = np.where(mask, 0.05, 0.0)
+    links = Links.from_groups(groups)
+    dense = constrained_glasso(S, links, lam)
+    sparse = constrained_glasso(csr_array(S), links, csr_array(lam), n_jobs=2)
+    assert issparse(sparse)
+    assert sparse.nnz <= mask.sum()
+    assert np.array_equal(sparse.toarray(), dense)
 
 
 def test_components_are_solved_apart() -> None:

@@ -138,28 +138,15 @@ class RowPrecision:
 
     def correlation(self) -> csr_array:
         """Σ as a sparse matrix, rows in the order of the data."""
-        return self._assemble(self.correlations)
+        return assembled(self.layout, self.correlations)
 
     def precision(self) -> csr_array:
         """Θ as a sparse matrix, rows in the order of the data."""
-        return self._assemble(_squares(self.layout, self.thetas))
+        return assembled(self.layout, _squares(self.layout, self.thetas))
 
     def factor(self) -> csr_array:
         """`L` with `Θ = LᵀL`: `L @ X` has independent rows."""
-        return self._assemble([block.T for block in _squares(self.layout, self.factors)])
-
-    def _assemble(self, blocks: list[Array]) -> csr_array:
-        from scipy.sparse import coo_array
-
-        order, starts = self.layout.order, self.layout.starts
-        i, j, values = [], [], []
-        for block, start in zip(blocks, starts[:-1], strict=True):
-            a, b = np.nonzero(block)
-            i.append(order[start + a])
-            j.append(order[start + b])
-            values.append(block[a, b])
-        index = (np.concatenate(i), np.concatenate(j))
-        return coo_array((np.concatenate(values), index), shape=(self.n, self.n)).tocsr()
+        return assembled(self.layout, [block.T for block in _squares(self.layout, self.factors)])
 
     def whiten(self, X: Array) -> Array:
         """`L X`; row i of the result is what row i adds to those of its component before it."""
@@ -178,3 +165,17 @@ def _squares(layout: Layout, flat: Array) -> list[Array]:
     """Views of the blocks in a flat array."""
     sizes, squares = layout.sizes, layout.squares
     return [flat[squares[c] : squares[c + 1]].reshape(m, m) for c, m in enumerate(sizes)]
+
+
+def assembled(layout: Layout, blocks: list[Array]) -> csr_array:
+    """The components' blocks as one sparse matrix, rows in the order of the data."""
+    from scipy.sparse import coo_array
+
+    i, j, values = [], [], []
+    for block, start in zip(blocks, layout.starts[:-1], strict=True):
+        a, b = np.nonzero(block)
+        i.append(layout.order[start + a])
+        j.append(layout.order[start + b])
+        values.append(block[a, b])
+    index = (np.concatenate(i), np.concatenate(j))
+    return coo_array((np.concatenate(values), index), shape=(layout.n, layout.n)).tocsr()
