@@ -28,7 +28,7 @@ class Admm(Iterative):
     def _ask(self, state: State, told: Arrays) -> Ask:
         arrays = {"W": state["theta"], "rho": state["pressure"][:, 2].copy(), **told}
         # Parameters without units need fewer bits in masked sums; the paper exchanges them as they are.
-        narrow = [] if isinstance(self.schedule, Paper) else ["parameters"]
+        narrow = [] if isinstance(self.schedule, Paper) else ["parameters", "spread"]
         return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow})
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:

@@ -113,7 +113,7 @@ class FederatedNotears(StructureLearner):
         *,
         method: str = "admm",
         schedule: Literal["default", "paper"] = "default",
-        model: Literal["linear"] = "linear",
+        model: str = "linear",
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
