@@ -117,6 +117,14 @@ def command(
             rich_help_panel=POSTERIOR,
         ),
     ] = None,
+    task_column: Annotated[
+        str | None,
+        typer.Option(
+            "--task-column",
+            help="Tasks: the column of one file that tells them apart.",
+            rich_help_panel=POSTERIOR,
+        ),
+    ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -169,6 +177,7 @@ def command(
         "covariates": column_list(covariates),
         "order": column_list(order),
         "discretize": discretize,
+        "task_column": task_column,
         "cluster": cluster,
         "seed": seed,
         "jobs": jobs,

@@ -115,7 +115,7 @@ class MultitaskDiscovery(StructureLearner):
     >>> tables = [clinic.sample(100, random_state=0), clinic.related(0.3, 3).sample(80, random_state=1)]
     >>> model = MultitaskDiscovery(max_parents=2).fit(tables)
     >>> round(float(model.posteriors_[0].edges.loc["bronc", "dysp"]), 2)
-    0.95
+    0.89
     """
 
     tasks_: tuple[str, ...]

@@ -37,7 +37,7 @@ def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
 
 def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> list[Discrete]:
     """Counts of every task, over the levels of all of them; continuous columns are cut at common places."""
-    names = _common_columns({task: _columns(table) for task, table in tables.items()})
+    names = common_columns({task: _columns(table) for task, table in tables.items()})
     rows = {task: table for task, table in tables.items() if not is_statistics(table)}
     frames = {task: _selected(as_frame(table), names) for task, table in rows.items()}
     for task, frame in frames.items():
@@ -64,7 +64,7 @@ def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> lis
 
 def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
     """Mean and scatter of every task, as they are."""
-    names = _common_columns({task: _columns(table) for task, table in tables.items()})
+    names = common_columns({task: _columns(table) for task, table in tables.items()})
     result: list[Gaussian] = []
     for task, table in tables.items():
         try:
@@ -88,7 +88,7 @@ def _columns(table: Table) -> list[str]:
     return [str(name) for name in as_frame(table).columns]
 
 
-def _common_columns(columns: Mapping[str, list[str]]) -> list[str]:
+def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
     """The first task's columns; raises where another one lacks some or has others."""
     first, names = next(iter(columns.items()))
     for task, own in columns.items():

@@ -16,6 +16,7 @@ SHAPES = {
     "parties": "polydag.studies.parties",
     "pooled": "polydag.studies.pooled",
     "posterior": "polydag.studies.posterior",
+    "tasks": "polydag.studies.tasks",
 }
 
 

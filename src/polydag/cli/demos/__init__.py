@@ -19,6 +19,7 @@ DEMOS = {
     "pooled": "polydag.cli.demos.pooled",
     "parties": "polydag.cli.demos.parties",
     "linked": "polydag.cli.demos.linked",
+    "tasks": "polydag.cli.demos.tasks",
 }
 
 

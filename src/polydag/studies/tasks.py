@@ -1,0 +1,242 @@
+"""A study of tasks: related populations with the same columns, one file each or told apart by a column."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag import data
+from polydag.errors import DataError, UsageError
+from polydag.progress import report
+from polydag.studies.clusters import computing_on
+from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
+from polydag.studies.methods import chosen
+from polydag.studies.posterior import PosteriorConfig, edge_table
+from polydag.studies.result import Result, versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.data import Table
+
+_OWN = ("method", "discretize", "knowledge", "random_state", "n_jobs", "transfer_prior", "edge_prior")
+_TOLD = 3  # differences that are told in words
+
+
+@dataclass(frozen=True)
+class TasksConfig(PosteriorConfig):
+    """All that decides the outcome of a study of tasks; `data` names one source a task.
+
+    Attributes
+    ----------
+    task_column : str, optional
+        The column of a single source that says which task a row belongs to.
+    """
+
+    shape: str = "tasks"
+    task_column: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task_column is not None and len(self.data) != 1:
+            raise UsageError(
+                f"--task-column divides one table into tasks; {len(self.data)} were named. "
+                "Without it every file is a task."
+            )
+        if len(set(self.data)) != len(self.data):
+            twice = next(source for source in self.data if self.data.count(source) > 1)
+            raise UsageError(f"{public(twice)} is named twice; every file is a task of its own.")
+
+
+CONFIG = TasksConfig
+
+
+def settings_of(config: TasksConfig) -> dict[str, Any]:
+    """All settings of the learner: those given, under its own names, and its defaults."""
+    from polydag.learners import MultitaskDiscovery
+
+    params = MultitaskDiscovery().get_params(deep=False)
+    known = {name: value for name, value in params.items() if name not in _OWN}
+    return chosen(known, config.settings, "a study of tasks")
+
+
+def load(config: TasksConfig) -> Inputs:
+    """Read every task's table and the background knowledge."""
+    settings_of(config)  # a wrong name is told before a long reading
+    sha256: dict[str, str] = {}
+    knowledge = read_knowledge(config, sha256)
+    if config.task_column is None:
+        parts, notes = _one_file_each(config, sha256)
+    else:
+        parts, notes = _divided(config, config.task_column, sha256)
+    tables = _with_common_kinds(config, parts)
+    first = next(iter(tables.values()))
+    require_known(knowledge, first.names, config.knowledge)
+    n = float(sum(table.n for table in tables.values()))
+    # Tasks name themselves in what is said of them, so no source is put before it.
+    return Inputs(tables, n, "", knowledge, sha256, notes)
+
+
+def _one_file_each(
+    config: TasksConfig, sha256: dict[str, str]
+) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
+    stems = [Path(public(source).partition("?")[0]).name.partition(".")[0] for source in config.data]
+    unique = len(set(stems)) == len(stems) and all(stems)
+    parts: dict[str, pd.DataFrame] = {}
+    notes: list[str] = []
+    for number, source in enumerate(config.data):
+        report("reading", number, len(config.data), public(source))
+        table = read_table(config, source, sha256)
+        parts[stems[number] if unique else public(source)] = table.frame
+        notes += [f"{public(source)}: {note}" for note in table.notes]
+    report("reading", len(config.data), len(config.data))
+    return parts, tuple(notes)
+
+
+def _divided(
+    config: TasksConfig, column: str, sha256: dict[str, str]
+) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
+    wanted = None if config.columns is None else tuple(dict.fromkeys((*config.columns, column)))
+    table = read_table(config, config.data[0], sha256, wanted)
+    if column not in table.names:
+        raise DataError(f"{table.source} has no column {column}. Its columns are {', '.join(table.names)}.")
+    if table.kinds[column] != "discrete":
+        raise DataError(
+            f"{table.source}, column {column}: tasks are told apart by labels, and these are numbers. "
+            f"Say --kind {column}=discrete if they are meant as labels."
+        )
+    labels = table.frame[column]
+    rest = table.frame.drop(columns=column)
+    return {
+        str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=str)
+    }, table.notes
+
+
+def _with_common_kinds(config: TasksConfig, parts: dict[str, pd.DataFrame]) -> dict[str, Table]:
+    """The tables of all tasks; whether a column is of numbers or of labels is decided over all rows."""
+    import pandas as pd
+
+    from polydag.learners.task_tables import common_columns
+
+    names = common_columns({task: list(frame.columns) for task, frame in parts.items()})
+    labelled = [
+        frame[names].astype({name: object for name in names if frame[name].dtype == "category"})
+        for frame in parts.values()
+    ]
+    kinds: Any = {name: kind for name, kind in config.kinds.items() if name in names}
+    whole = data.from_frame(pd.concat(labelled, ignore_index=True), kinds=kinds, source="The tasks")
+    tables, start = {}, 0
+    for task, frame in parts.items():
+        own = whole.frame.iloc[start : start + len(frame)].reset_index(drop=True)
+        tables[task] = dataclasses.replace(whole, frame=own, source=task)
+        start += len(frame)
+    return tables
+
+
+def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
+    """Learn the probability of every edge in every task; `inputs` are read where they are not given."""
+    from polydag.learners import MultitaskDiscovery
+
+    inputs = load(config) if inputs is None else inputs
+    if config.seed is None:
+        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    settings, notes = settings_of(config), inputs.notes
+    first = next(iter(inputs.rows.values()))
+    if "score" not in config.settings and config.discretize is None and not first.discrete:
+        settings["score"] = "bge"
+        notes = (*notes, "All columns are numbers: the score is bge. Cut them into levels with --discretize.")
+    learner = MultitaskDiscovery(
+        method=config.method,
+        discretize=config.discretize,
+        knowledge=inputs.knowledge,
+        random_state=config.seed,
+        n_jobs=config.jobs if config.cluster is None else -1,
+        **settings,
+    )
+    with computing_on(config.cluster):
+        model, warned = fitted(learner, inputs)
+    used = dataclasses.replace(
+        config,
+        data=tuple(map(public, config.data)),
+        method=model.posteriors_[0].method,
+        settings={name: value for name, value in settings.items() if value is not None},
+    )
+    sizes = ", ".join(f"{task} ({table.n} rows)" for task, table in inputs.rows.items())
+    return Result(
+        config=used,
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        n_iter=model.n_iter_,
+        history=model.history_,
+        pruned=removed(model.pruned_),
+        measures=measures_of(model),
+        notes=(*notes, f"Tasks: {sizes}.", *warned, *_sentences(model)),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        probabilities=model.raw_weights_,
+        tables=_tables(model),
+        documents=_graphs(model),
+        pictures=_pictures(model),
+    )
+
+
+def file_names(tasks: tuple[str, ...]) -> list[str]:
+    """The tasks' names as parts of file names, all different."""
+    plain = [re.sub(r"[^\w.-]+", "-", task).strip("-") for task in tasks]
+    alike = len(set(plain)) < len(plain) or not all(plain)
+    return [f"{k}-{name}" if alike else name for k, name in enumerate(plain, start=1)]
+
+
+def _tables(model: Any) -> dict[str, pd.DataFrame]:
+    found = {
+        f"edges-{name}": edge_table(posterior)
+        for name, posterior in zip(file_names(model.tasks_), model.posteriors_, strict=True)
+    }
+    return {**found, "differences": model.differences_}
+
+
+def _graphs(model: Any) -> dict[str, Any]:
+    from polydag.formats import graphjson
+
+    named = zip(file_names(model.tasks_), model.graphs_, strict=True)
+    return {f"graph-{name}": json.loads(graphjson.to_text(graph)) for name, graph in named}
+
+
+def _pictures(model: Any) -> dict[str, str]:
+    from polydag import plot
+    from polydag.plot.heatmaps import Map, heat_maps
+
+    names = file_names(model.tasks_)
+    maps = [Map(t, p.probabilities) for t, p in zip(model.tasks_, model.posteriors_, strict=True)]
+    found = {
+        f"graph-{name}": plot.svg(graph, posterior.probabilities)
+        for name, graph, posterior in zip(names, model.graphs_, model.posteriors_, strict=True)
+    }
+    return {**found, "heatmaps": heat_maps(model.posteriors_[0].names, maps)}
+
+
+def _sentences(model: Any) -> tuple[str, ...]:
+    """What is most probably in one task only, in words."""
+    if len(model.tasks_) < 2:
+        return ()
+    table = model.differences_
+    said = []
+    for task in model.tasks_:
+        column = f"only in {task}"
+        top = table.sort_values(column, ascending=False, kind="stable").head(_TOLD)
+        listed = [
+            f"{s} → {t} ({p:.2f})"
+            for s, t, p in zip(top["source"], top["target"], top[column], strict=True)
+            if p > 0.5
+        ]
+        if listed:
+            said.append(f"Most probably only in {task}: {', '.join(listed)}.")
+    basis = table["basis"].iloc[0]
+    return (*said, f"Probabilities of differences (differences.csv) are of the kind: {basis}.")

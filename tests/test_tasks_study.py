@@ -1,0 +1,161 @@
+"""Studies of tasks: files or a column, run folders, heat maps, the demonstration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from polydag import MultitaskDiscovery, formats, simulate
+from polydag.cli.main import app
+from polydag.embedded import asia
+from polydag.errors import DataError, UsageError
+from polydag.plot.heatmaps import Map, heat_maps
+from polydag.studies.tasks import TasksConfig, file_names, load, run
+
+
+@pytest.fixture
+def clinics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.DataFrame]:
+    """Two files and one with both, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    tables = {
+        "controls": asia().sample(120, random_state=1),
+        "patients": asia().related(0.3, 2).sample(80, random_state=2),
+    }
+    for name, table in tables.items():
+        table.to_csv(f"{name}.csv", index=False)
+    both = pd.concat([table.assign(group=name) for name, table in tables.items()])
+    both.sample(frac=1.0, random_state=0).to_csv("both.csv", index=False)
+    return tables
+
+
+def invoke(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(words))
+    return done.exit_code, done.output
+
+
+def test_files_and_a_column_give_the_same(clinics: dict[str, pd.DataFrame]) -> None:
+    code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", "--seed", "1", "--out", "a")
+    assert code == 0, said
+    assert "Tasks: controls (120 rows), patients (80 rows)." in said
+    code, said = invoke(
+        "fit", "both.csv", "--as", "tasks", "--task-column", "group", "--seed", "1", "--out", "b"
+    )
+    assert code == 0, said
+    model = MultitaskDiscovery().fit(clinics)
+    for folder in (Path("a"), Path("b")):
+        for k, task in enumerate(clinics):
+            edges = pd.read_csv(folder / f"edges-{task}.csv").set_index(["source", "target"])
+            expected = model.posteriors_[k].edges
+            assert edges["probability"].is_monotonic_decreasing
+            assert all(p == pytest.approx(expected.loc[pair]) for pair, p in edges["probability"].items())
+            graph = formats.read(folder / f"graph-{task}.json")
+            np.testing.assert_array_equal(graph.adjacency, model.graphs_[k].adjacency)
+        table = pd.read_csv(folder / "differences.csv").set_index(["source", "target"])
+        expected = model.differences_.set_index(["source", "target"]).loc[table.index]
+        pd.testing.assert_frame_equal(table, expected, check_exact=False, check_dtype=False)
+        for picture in ("heatmaps.svg", "graph-controls.svg"):
+            ElementTree.parse(folder / picture)
+
+
+def test_again_from_the_configuration(clinics: dict[str, pd.DataFrame]) -> None:
+    words = ["--set", "transfer=theorem1", "--set", "max_parents=2", "--seed", "3"]
+    code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", *words, "--out", "a")
+    assert code == 0, said
+    assert "(differences.csv) are of the kind: joint" in said
+    code, said = invoke("fit", "--config", "a/config.toml", "--out", "b", "--format", "json")
+    assert code == 0, said
+    assert json.loads(said)["settings"]["transfer"] == "theorem1"
+    assert Path("a/differences.csv").read_text() == Path("b/differences.csv").read_text()
+
+
+def test_one_task_is_single_task_learning(clinics: dict[str, pd.DataFrame]) -> None:
+    result = run(TasksConfig(data=("controls.csv",), columns=("smoke", "lung", "bronc", "dysp"), seed=0))
+    assert any("one task only" in note for note in result.notes)
+    assert set(result.tables) == {"edges-controls", "differences"}
+
+
+def test_numbers_are_scored_by_bge_and_can_be_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dag = simulate.dag(5, n_edges=5, random_state=0)
+    for k in range(3):
+        simulate.linear(dag, n=40 + k, random_state=k).to_csv(f"clinic-{k}.csv", index=False)
+    files = tuple(f"clinic-{k}.csv" for k in range(3))
+    result = run(TasksConfig(data=files, seed=0, settings={"max_parents": 2}))
+    assert result.config.settings["score"] == "bge"
+    cut = run(TasksConfig(data=files, seed=0, settings={"max_parents": 2}, discretize="quantile:3"))
+    assert cut.config.settings["score"] == "k2"
+    assert not np.allclose(cut.probabilities, result.probabilities)
+
+
+def test_kinds_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five rows with four levels would be numbers on their own."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    few = pd.DataFrame({"a": [0, 1, 2, 3, 1], "b": ["x", "y", "x", "x", "y"]})
+    many = pd.DataFrame({"a": rng.integers(0, 5, 60), "b": rng.choice(["x", "z"], 60)})
+    few.to_csv("few.csv", index=False)
+    many.to_csv("many.csv", index=False)
+    tables = load(TasksConfig(data=("few.csv", "many.csv"))).rows
+    assert tables["few"].kinds == {"a": "discrete", "b": "discrete"}
+    result = run(TasksConfig(data=("few.csv", "many.csv"), seed=0, settings={"max_parents": 1}))
+    assert list(result.documents) == ["graph-few", "graph-many"]
+
+
+def test_what_cannot_be_is_told(clinics: dict[str, pd.DataFrame]) -> None:
+    clinics["patients"].drop(columns="smoke").to_csv("less.csv", index=False)
+    code, said = invoke("fit", "--as", "tasks", "controls.csv", "less.csv", "--out", "a")
+    assert code == 3
+    assert "less lacks the column smoke, which controls has" in said
+    code, said = invoke("fit", "both.csv", "--as", "tasks", "--task-column", "clinic", "--out", "a")
+    assert code == 3
+    assert "both.csv has no column clinic" in said
+    clinics["patients"].iloc[:0].to_csv("none.csv", index=False)
+    code, said = invoke("fit", "--as", "tasks", "controls.csv", "none.csv", "--out", "a")
+    assert code == 3
+    assert "none.csv has column names but no rows" in said
+    code, said = invoke("fit", "controls.csv", "--task-column", "smoke", "--out", "a")
+    assert code == 2
+    assert "--task-column goes with --as tasks" in said
+    with pytest.raises(UsageError, match="named twice"):
+        TasksConfig(data=("controls.csv", "controls.csv"))
+    with pytest.raises(UsageError, match="divides one table"):
+        TasksConfig(data=("controls.csv", "patients.csv"), task_column="group")
+    clinics["controls"].assign(dose=np.linspace(0.1, 0.9, 120)).to_csv("dose.csv", index=False)
+    with pytest.raises(DataError, match="column dose: tasks are told apart by labels"):
+        load(TasksConfig(data=("dose.csv",), task_column="dose"))
+
+
+def test_names_of_tasks_in_files() -> None:
+    assert file_names(("controls", "patients, old")) == ["controls", "patients-old"]
+    assert file_names(("a/b", "a b")) == ["1-a-b", "2-a-b"]
+
+
+def test_heat_maps() -> None:
+    a, b = np.array([[0.0, 0.9], [0.0, 0.0]]), np.array([[0.0, 0.2], [0.5, 0.0]])
+    text = heat_maps(["<x>", "y"], [Map("controls", a), Map("patients", b)])
+    root = ElementTree.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    titles = [element.text for element in root.iter(f"{space}text")]
+    assert {"controls", "patients", "controls − patients", "<x>"} <= set(titles)
+    cells = [element for element in root.iter(f"{space}rect") if element.get("fill-opacity")]
+    assert sorted(float(str(cell.get("fill-opacity"))) for cell in cells) == [0.2, 0.5, 0.5, 0.7, 0.9]
+    many = heat_maps([f"v{k}" for k in range(50)], [Map(f"t{k}", np.zeros((50, 50))) for k in range(9)])
+    assert "v7" not in many
+    assert "t8" in many
+    with pytest.raises(UsageError, match="2 x 2 array"):
+        heat_maps(["x", "y"], [Map("a", np.full((2, 2), 3.0))])
+
+
+def test_demonstration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, said = invoke("demo", "tasks", "--out", "demo", "--format", "json")
+    assert code == 0, said
+    answers = json.loads(said)["tasks"]["answers"]
+    assert answers["with transfer"]["shd"] < min(answers["alone"]["shd"], answers["all rows pooled"]["shd"])
+    assert Path("demo/tasks/heatmaps.svg").is_file()
