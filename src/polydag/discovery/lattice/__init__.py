@@ -125,7 +125,7 @@ def scaled(table: FamilyTable, grid: Lattice, plain: bool | None = None) -> Valu
 
 def total(grid: Lattice, values: Values, n_jobs: int = 1) -> float:
     """The logarithm of the sum over all orders."""
-    F, Fb = _forward(grid, values, n_jobs, "orders")
+    F, Fb = forward(grid, values, n_jobs, "orders")
     return _logarithm(F[-1], Fb[-1]) + float(values.reference.sum())
 
 
@@ -135,7 +135,7 @@ def family_posterior(
     """The probability of every family, in the shape of `table.scores`; and the log of the sum over orders."""
     from polydag.discovery.lattice import _kernels
 
-    F, Fb = _forward(grid, values, n_jobs, "orders, from the front")
+    F, Fb = forward(grid, values, n_jobs, "orders, from the front")
     if not F[-1] > 0:
         raise DataError("No order of the variables has an allowed parent set for every variable.")
     B, Bb = np.empty_like(F), np.empty_like(Fb)
@@ -201,7 +201,8 @@ def _masks(table: FamilyTable, node: int) -> Index:
     return bits
 
 
-def _forward(grid: Lattice, values: Values, n_jobs: int, task: str) -> tuple[Array, Bands]:
+def forward(grid: Lattice, values: Values, n_jobs: int, task: str) -> tuple[Array, Bands]:
+    """F of every set, as a mantissa and a band, up to the factors `exp(reference)` of its members."""
     from polydag.discovery.lattice import _kernels
 
     F, Fb = np.empty(1 << grid.n), np.empty(1 << grid.n, dtype=np.int32)

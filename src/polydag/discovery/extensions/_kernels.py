@@ -1,0 +1,114 @@
+"""Compiled counting of linear extensions, with what was counted before kept in a table.
+
+A set S of elements is a word of 64 bits. Sets are convex all the way, since only minimal or maximal elements
+are taken off; direct relations are then all it takes to see what is minimal in S.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_ONE = np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def _slot(keys, S):  # type: ignore[no-untyped-def]
+    """Where a set is kept, or would be."""
+    last = np.uint64(len(keys) - 1)
+    h = S * np.uint64(0x9E3779B97F4A7C15)
+    at = (h >> np.uint64(32)) & last
+    while keys[at] != 0 and keys[at] != S:
+        at = (at + _ONE) & last
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _size(S):  # type: ignore[no-untyped-def]
+    size = 0
+    while S:
+        S &= S - _ONE
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _lowest(S):  # type: ignore[no-untyped-def]
+    """The number of the lowest bit."""
+    v = 0
+    while not S & _ONE:
+        S >>= _ONE
+        v += 1
+    return v
+
+
+@njit(cache=True, nogil=True)
+def _component(below, above, S):  # type: ignore[no-untyped-def]
+    """What hangs together with the first element of S."""
+    found, fresh = np.uint64(0), S & (~S + _ONE)
+    while fresh:
+        v = _lowest(fresh)
+        found |= _ONE << np.uint64(v)
+        fresh = (fresh | ((below[v] | above[v]) & S)) & ~found
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _ends(below, above, S):  # type: ignore[no-untyped-def]
+    """The minimal or the maximal elements of S, whichever are fewer."""
+    low, high = np.uint64(0), np.uint64(0)
+    left = S
+    while left:
+        v = _lowest(left)
+        bit = _ONE << np.uint64(v)
+        left &= ~bit
+        if not below[v] & S:
+            low |= bit
+        if not above[v] & S:
+            high |= bit
+    return low if _size(low) <= _size(high) else high
+
+
+@njit(cache=True, nogil=True)
+def count(below, above, S, choose, keys, values, used):  # type: ignore[no-untyped-def]
+    """The number of linear extensions of S; -1 where the table is full.
+
+    Parts that nothing connects are counted one by one and shuffled; else the first (or the last) element
+    is each of the minimal (maximal) ones in turn. Of those with the same relations one stands for all.
+    """
+    size = _size(S)
+    if size <= 1:
+        return 1.0
+    at = _slot(keys, S)
+    if keys[at] == S:
+        return values[at]
+    component = _component(below, above, S)
+    result = 0.0
+    if component != S:
+        first = count(below, above, component, choose, keys, values, used)
+        rest = count(below, above, S & ~component, choose, keys, values, used) if first >= 0 else -1.0
+        result = first * rest * choose[size, _size(component)] if rest >= 0 else -1.0
+    else:
+        ends = _ends(below, above, S)
+        while ends:
+            v = _lowest(ends)
+            twins, others = 0, ends
+            while others:
+                w = _lowest(others)
+                bit = _ONE << np.uint64(w)
+                others &= ~bit
+                if (below[w] ^ below[v]) & S == 0 and (above[w] ^ above[v]) & S == 0:
+                    twins += 1
+                    ends &= ~bit
+            part = count(below, above, S & ~(_ONE << np.uint64(v)), choose, keys, values, used)
+            if part < 0:
+                result = -1.0
+                break
+            result += twins * part
+    if result < 0 or 2 * (used[0] + 1) > len(keys):
+        return -1.0
+    at = _slot(keys, S)  # others have been put in meanwhile
+    keys[at] = S
+    values[at] = result
+    used[0] += 1
+    return result

@@ -1,0 +1,123 @@
+"""Ordered partitions of the variables: their weights, moves between them, DAGs and edges given one.
+
+Every DAG belongs to one ordered partition: its first part are the variables without parents, and every
+variable of a later part has a parent in the part just before and none in its own or a later one (Kuipers and
+Moffa 2017). The weight of a partition is the sum over its DAGs, a product of sums over families. So a chain
+of partitions samples the posterior that is uniform over DAGs, without counting orders.
+
+Moves: to draw the place of one variable among the parts of the others anew (all places are weighed in one
+pass over the families); to split or merge parts; to exchange variables; and, through a DAG drawn from the
+partition, to turn edges around (Grzegorczyk and Husmeier 2008), without which chains get stuck.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.discovery.families import FamilyTable
+from polydag.discovery.ranked import rank
+from polydag.errors import DataError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_RELOCATIONS, _PROPOSALS = 1, 4  # a sweep; with as many reversals as there are variables
+
+
+class State(NamedTuple):
+    """The part of each variable, counted from 0 without gaps, and the log sum of its families."""
+
+    level: Index
+    logs: Array
+
+    @property
+    def log_weight(self) -> float:
+        """The logarithm of the sum over the DAGs of the partition."""
+        return float(self.logs.sum())
+
+
+class Partitions:
+    """Ordered partitions of the variables of one table; it is not changed by use."""
+
+    def __init__(self, table: FamilyTable) -> None:
+        self.table = table
+        self.ranked = rank(table)
+        n, c = table.candidates.shape
+        self._place = np.full((n, n), -1, dtype=np.int64)
+        self._place[np.arange(n)[:, None], table.candidates] = np.arange(c)
+
+    def start(self, rng: np.random.Generator) -> State:
+        """The partition of a DAG drawn from a random order that allows one."""
+        from polydag.discovery.dags._kernels import draw_dag, levels
+
+        dag = np.zeros((self.table.n, self.table.n), dtype=bool)
+        draw_dag(self.ranked, self._order(rng), False, rng, dag)
+        level = np.empty(self.table.n, dtype=np.int64)
+        levels(dag, level)
+        return self.state(level)
+
+    def _order(self, rng: np.random.Generator) -> Index:
+        """The place of each variable in a random order in which all have an allowed parent set."""
+        table = self.table
+        members = [table.members(node)[table.scores[node] > -np.inf] for node in range(table.n)]
+        before = np.zeros(table.n + 1, dtype=bool)
+        before[-1] = True  # a place without a member
+        place = np.full(table.n, -1, dtype=np.int64)
+        left = rng.permutation(table.n).tolist()
+        for position in range(table.n):
+            # What can come next still can after others: this finds an order if there is one.
+            ready = next((v for v in left if before[members[v]].all(axis=1).any()), None)
+            if ready is None:
+                raise DataError("No order of the variables has an allowed parent set for every variable.")
+            place[ready] = position
+            before[ready] = True
+            left.remove(ready)
+        return place
+
+    def state(self, level: Index) -> State:
+        """A partition with its weight."""
+        from polydag.discovery.partition._kernels import score
+
+        own = np.array(level, dtype=np.int64)
+        logs = np.empty(len(own))
+        score(self.ranked, own, 0, len(own), logs)
+        return State(own, logs)
+
+    def step(self, state: State, rng: np.random.Generator) -> State:
+        """One sweep of all moves."""
+        from polydag.discovery.partition._kernels import sweep
+
+        level, logs = state.level.copy(), state.logs.copy()
+        n = len(level)
+        sweep(self.ranked, self._place, level, logs, _RELOCATIONS, _PROPOSALS, n, rng)
+        return State(level, logs)
+
+    def places(self, level: Index, node: int) -> Array:
+        """The log weights of the partitions that differ in the place of one variable.
+
+        First those in which it joins part 0, 1, … of the others, then those in which it is a part of its
+        own, before part 0, 1, … and last.
+        """
+        from polydag.discovery.partition._kernels import relocation
+
+        weights: Array = relocation(self.ranked, self._place, np.array(level, dtype=np.int64), node)[0]
+        return weights
+
+    def edges(self, level: Index) -> Array:
+        """The probability of each edge `[i, j]`, `i -> j`, given the partition."""
+        from polydag.discovery.partition._kernels import edges
+
+        result = np.empty((self.table.n, self.table.n))
+        edges(self.ranked, np.array(level, dtype=np.int64), result)
+        return np.ascontiguousarray(result.T)
+
+    def dag(self, level: Index, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """A DAG of the partition, by its score."""
+        from polydag.discovery.dags._kernels import draw_dag
+
+        dag = np.zeros((self.table.n, self.table.n), dtype=bool)
+        draw_dag(self.ranked, np.array(level, dtype=np.int64), True, rng, dag)
+        return dag

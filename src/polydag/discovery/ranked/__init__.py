@@ -1,0 +1,106 @@
+"""The families of each node from the best to the worst, for sums over those that a state allows.
+
+A state (an order, an ordered partition) allows a family when its parents lie in a set U, and perhaps only
+when one of them lies in a set T. Such a sum goes through the list from the top and ends where the rest is
+too small to matter, which is soon when the data speak clearly. Sets are bits of 64-bit words, one bit for
+each candidate of the node and a last one that every family has: with that bit in T, T asks for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.discovery.families import FamilyTable
+from polydag.errors import DataError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_BLOCK = 128  # families that are summed side by side
+_SPAN = 600.0  # logarithms within a block
+
+
+class Ranked(NamedTuple):
+    """Families by node and falling score, in blocks; those with a score of -inf are left out.
+
+    Attributes
+    ----------
+    candidates : int array of shape (n, c)
+        The variable of each bit, by node.
+    first : int array of shape (n + 1,)
+        The blocks of node i are `first[i]` to `first[i + 1]`.
+    start : int array of shape (blocks + 1,)
+        Where each block begins among the families.
+    masks : uint64 array of shape (words, families)
+        The parents.
+    values : array of shape (families,)
+        `exp(score - reference)`.
+    number : int array of shape (families,)
+        Which set of the table it is.
+    reference : array of shape (blocks,)
+        The highest log score of each block.
+    tail : array of shape (blocks,)
+        The logarithm of the sum of a block and those after it, of the same node.
+    """
+
+    candidates: Index
+    first: Index
+    start: Index
+    masks: NDArray[np.uint64]
+    values: Array
+    number: NDArray[np.int32]
+    reference: Array
+    tail: Array
+
+
+def rank(table: FamilyTable) -> Ranked:
+    """Sort the families of a table with the prior in it."""
+    masks = _masks(table)
+    first, start, parts, numbers, values, references, tails = [0], [0], [], [], [], [], []
+    for node in range(table.n):
+        scores = table.scores[node]
+        order = np.argsort(-scores, kind="stable")
+        order = order[scores[order] > -np.inf]
+        if not len(order):
+            raise DataError(f"No parent set of {table.names[node]} is allowed.")
+        own = scores[order]
+        cuts = _cuts(own)
+        reference = own[cuts[:-1]]
+        value = np.exp(own - np.repeat(reference, np.diff(cuts)))
+        sums = np.log(np.add.reduceat(value, cuts[:-1])) + reference
+        parts.append(masks[:, order])
+        numbers.append(order)
+        values.append(value)
+        references.append(reference)
+        tails.append(np.logaddexp.accumulate(sums[::-1])[::-1])
+        start.extend((cuts[1:] + start[-1]).tolist())
+        first.append(len(start) - 1)
+    return Ranked(
+        np.ascontiguousarray(table.candidates), np.array(first), np.array(start),
+        np.ascontiguousarray(np.concatenate(parts, axis=1)), np.concatenate(values),
+        np.concatenate(numbers).astype(np.int32), np.concatenate(references), np.concatenate(tails),
+    )  # fmt: skip
+
+
+def _masks(table: FamilyTable) -> NDArray[np.uint64]:
+    """The sets of the table as bits; they are positions among the candidates, so the same for every node."""
+    c = table.candidates.shape[1]
+    masks = np.zeros((c // 64 + 1, len(table.sets)), dtype=np.uint64)
+    masks[c // 64] |= np.uint64(1) << np.uint64(c % 64)
+    for members in table.sets.T:
+        there = np.flatnonzero(members >= 0)
+        position = members[there].astype(np.uint64)
+        masks[position // np.uint64(64), there] |= np.uint64(1) << position % np.uint64(64)
+    return masks
+
+
+def _cuts(scores: Array) -> Index:
+    """Where blocks begin and end: not too long, and with scores that are near each other."""
+    cuts = [0]
+    while cuts[-1] < len(scores):
+        near = int(np.searchsorted(-scores, _SPAN - scores[cuts[-1]], side="right"))
+        cuts.append(min(near, cuts[-1] + _BLOCK, len(scores)))
+    return np.array(cuts)
