@@ -130,7 +130,7 @@ def test_each_kind_of_move_keeps_the_posterior(name: str, moves: tuple[int, int,
     state = partitions.start(rng)
     visits = np.empty((20_000, table.n), dtype=np.int64)
     for k in range(len(visits)):
-        _kernels.sweep(partitions.ranked, partitions._place, *state, *moves, rng)
+        _kernels.sweep(partitions.ranked, partitions._place, *state, *moves, 1.0, rng)
         visits[k] = state.level
     total = np.logaddexp.reduce(list(log_weights(name).values()))
     for level, log_weight in log_weights(name).items():
@@ -148,19 +148,38 @@ def test_the_chain_gives_the_posterior_uniform_over_dags() -> None:
     state = partitions.start(rng)
     edges, drawn = np.zeros((2, 5, 5))
     for _ in range(20_000):
-        state = partitions.step(state, rng)
+        state, _ = partitions.advance(state, 1.0, 10, rng)
         edges += partitions.edges(state.level)
         drawn += partitions.dag(state.level, rng)
     assert np.abs(edges / 20_000 - expected).max() < 0.015
     assert np.abs(drawn / 20_000 - expected).max() < 0.015
 
 
-def test_a_step_changes_nothing_it_was_given() -> None:
+@pytest.mark.parametrize("moves", [(1, 0, 0), (0, 4, 0), (0, 2, 2)], ids=["places", "proposals", "reversals"])
+def test_a_flattened_target(moves: tuple[int, int, int]) -> None:
+    """Visits go by the weights to a power."""
+    partitions = Partitions(TABLES["all"])
+    rng = np.random.default_rng(4)
+    state = partitions.start(rng)
+    visits = np.empty((20_000, 4), dtype=np.int64)
+    for k in range(len(visits)):
+        _kernels.sweep(partitions.ranked, partitions._place, *state, *moves, 0.5, rng)
+        visits[k] = state.level
+    flat = {level: 0.5 * log_weight for level, log_weight in log_weights("all").items()}
+    total = np.logaddexp.reduce(list(flat.values()))
+    for level, log_weight in flat.items():
+        here = (visits == level).all(axis=1)
+        error = here.reshape(40, -1).mean(axis=1).std(ddof=1) / math.sqrt(40)
+        assert abs(here.mean() - math.exp(log_weight - total)) < 5 * error + 2e-3
+
+
+def test_advancing_changes_nothing_it_was_given() -> None:
     partitions = Partitions(random_table(6, 3, 0))
     state = partitions.start(np.random.default_rng(0))
     before = State(state.level.copy(), state.logs.copy())
-    first = partitions.step(state, np.random.default_rng(1))
-    again = partitions.step(state, np.random.default_rng(1))
+    first, share = partitions.advance(state, 1.0, 70, np.random.default_rng(1))
+    again, _ = partitions.advance(state, 1.0, 70, np.random.default_rng(1))
+    assert 0 < share < 1
     np.testing.assert_array_equal(state.level, before.level)
     np.testing.assert_array_equal(state.logs, before.logs)
     np.testing.assert_array_equal(first.level, again.level)
@@ -208,7 +227,7 @@ def test_many_variables(n: int, c: int, top: int, spread: float) -> None:
     partitions = Partitions(table)
     state = partitions.start(rng)
     for _ in range(2):
-        state = partitions.step(state, rng)
+        state, _ = partitions.advance(state, 1.0, 10, rng)
     expected = [plain(table, state.level, node) for node in range(n)]
     np.testing.assert_allclose(state.logs, expected, rtol=1e-12)
     node = n // 2

@@ -80,8 +80,9 @@ class DagSamples:
     @property
     def weights(self) -> Array:
         """What each draw counts for; they add up to 1."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
-        return weights / weights.sum()
+        weights: Array = np.exp(self.log_weights - self.log_weights.max())
+        weights /= weights.sum()
+        return weights
 
     @property
     def effective_size(self) -> float:
@@ -92,7 +93,9 @@ class DagSamples:
     def _distinct(self) -> tuple[NDArray[np.uint8], Array, NDArray[np.int64]]:
         """The DAGs without repeats, with the weight of each and how often it was drawn."""
         rows, which, counts = np.unique(self.bits, axis=0, return_inverse=True, return_counts=True)
-        return rows, np.bincount(which.ravel(), self.weights, len(rows)), counts
+        weights = np.zeros(len(rows))
+        np.add.at(weights, which.ravel(), self.weights)
+        return rows, weights, counts.astype(np.int64)
 
     def _pieces(self) -> Iterator[tuple[Mask, Array]]:
         """The distinct DAGs with their weights, a few at a time."""
@@ -101,8 +104,12 @@ class DagSamples:
         for begin in range(0, len(rows), step):
             yield self._unpack(rows[begin : begin + step]), weights[begin : begin + step]
 
-    def _mean(self, values: Callable[[Mask], NDArray[np.generic]]) -> Array:
-        return np.asarray(sum(np.tensordot(weights, values(dags), 1) for dags, weights in self._pieces()))
+    def _mean(self, values: Callable[[Mask], Mask]) -> Array:
+        """The share of the weight for which each cell of a matrix is true."""
+        total = np.zeros((len(self.names), len(self.names)))
+        for dags, weights in self._pieces():
+            total += np.tensordot(weights, values(dags).astype(float), 1)
+        return np.clip(total, 0.0, 1.0)
 
     def _frame(self, matrix: Array) -> pd.DataFrame:
         import pandas as pd
@@ -150,7 +157,7 @@ class DagSamples:
             _, before, drawn = found.get(cpdag.tobytes(), (cpdag, 0.0, 0))
             found[cpdag.tobytes()] = (cpdag, before + float(weight), drawn + int(count))
         ordered = sorted(found.values(), key=lambda one: -one[1])[:most]
-        return [EquivalenceClass(Graph(one, self.names), *rest) for one, *rest in ordered]
+        return [EquivalenceClass(Graph(one, self.names), share, drawn) for one, share, drawn in ordered]
 
     def over_dags(self) -> DagSamples:
         """The same draws weighted for the posterior that is uniform over DAGs.

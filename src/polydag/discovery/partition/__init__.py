@@ -24,7 +24,7 @@ from polydag.errors import DataError
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_RELOCATIONS, _PROPOSALS = 1, 4  # a sweep; with as many reversals as there are variables
+_RELOCATIONS, _PROPOSALS, _TURNS = 1, 4, 50  # moves of a sweep
 
 
 class State(NamedTuple):
@@ -86,14 +86,23 @@ class Partitions:
         score(self.ranked, own, 0, len(own), logs)
         return State(own, logs)
 
-    def step(self, state: State, rng: np.random.Generator) -> State:
-        """One sweep of all moves."""
+    def advance(
+        self, state: State, power: float, steps: int, rng: np.random.Generator
+    ) -> tuple[State, float]:
+        """Move on towards the weight to a power, with `steps` edges turned around, other moves between them.
+
+        Gives the new state, and the share of edges that were turned.
+        """
         from polydag.discovery.partition._kernels import sweep
 
         level, logs = state.level.copy(), state.logs.copy()
-        n = len(level)
-        sweep(self.ranked, self._place, level, logs, _RELOCATIONS, _PROPOSALS, n, rng)
-        return State(level, logs)
+        made = 0
+        for begin in range(0, steps, _TURNS):
+            turns = min(_TURNS, steps - begin)
+            made += sweep(
+                self.ranked, self._place, level, logs, _RELOCATIONS, _PROPOSALS, turns, power, rng
+            )  # fmt: skip
+        return State(level, logs), made / steps
 
     def places(self, level: Index, node: int) -> Array:
         """The log weights of the partitions that differ in the place of one variable.

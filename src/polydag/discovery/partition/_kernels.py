@@ -2,7 +2,7 @@
 
 `level[i]` is the part of variable i, counted from 0 without gaps; `logs[i]` the logarithm of the sum of its
 families whose parents lie in earlier parts, one of them in the part just before (none for part 0). Moves
-change both in place.
+change both in place. `power` flattens the target, for chains at a higher temperature.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def relocation(ranked, place, level, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _drawn(weights, rng):  # type: ignore[no-untyped-def]
-    """A place in proportion to the exponential of its weight."""
-    chances = np.exp(weights - weights.max())
+def _drawn(weights, power, rng):  # type: ignore[no-untyped-def]
+    """A place in proportion to `exp(power · weight)`."""
+    chances = np.exp(power * (weights - weights.max()))
     left = rng.random() * chances.sum()
     for place in range(len(chances)):
         left -= chances[place]
@@ -109,10 +109,10 @@ def _drawn(weights, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def relocate(ranked, place, level, logs, node, rng):  # type: ignore[no-untyped-def]
+def relocate(ranked, place, level, logs, node, power, rng):  # type: ignore[no-untyped-def]
     """Draw the place of one variable from its distribution given the parts of the others."""
     weights, rest, parts, own_logs, without, behind, after, alone = relocation(ranked, place, level, node)
-    chosen = _drawn(weights, rng)
+    chosen = _drawn(weights, power, rng)
     joined = chosen < parts
     part = chosen if joined else chosen - parts
     for other in range(len(level)):
@@ -131,7 +131,7 @@ def relocate(ranked, place, level, logs, node, rng):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def _accept(ranked, level, logs, fresh, lowest, highest, bonus, rng):  # type: ignore[no-untyped-def]
+def _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng):  # type: ignore[no-untyped-def]
     """Take over the fresh levels with the probability of Metropolis and Hastings."""
     n = len(level)
     limit = np.log(rng.random()) - bonus
@@ -150,7 +150,7 @@ def _accept(ranked, level, logs, fresh, lowest, highest, bonus, rng):  # type: i
             new[node] = log_sum(ranked, node, outside, wanted)
             gained += new[node] - logs[node]
             possible -= ranked.tail[ranked.first[node]] - logs[node]
-            if gained + max(possible, 0.0) < limit:
+            if power * (gained + max(possible, 0.0)) < limit:
                 return False
     level[:] = fresh
     logs[:] = new
@@ -220,7 +220,7 @@ def _swap(level, near, fresh, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def propose(ranked, level, logs, rng):  # type: ignore[no-untyped-def]
+def propose(ranked, level, logs, power, rng):  # type: ignore[no-untyped-def]
     """One move that may be refused: to split, to merge, to exchange two variables."""
     fresh = level.copy()
     u = rng.random()
@@ -231,28 +231,41 @@ def propose(ranked, level, logs, rng):  # type: ignore[no-untyped-def]
     else:
         lowest, highest, bonus = _swap(level, u < 0.8, fresh, rng)
     if lowest <= highest:
-        _accept(ranked, level, logs, fresh, lowest, highest, bonus, rng)
+        _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng)
 
 
 @njit(cache=True, nogil=True)
-def sweep(ranked, place, level, logs, relocations, proposals, reversals, rng):  # type: ignore[no-untyped-def]
-    """Moves of all kinds: between partitions, and between DAGs of one and then another partition.
+def reversals(ranked, level, logs, count, power, rng):  # type: ignore[no-untyped-def]
+    """Turn edges around in a DAG drawn from the partition, and go to the partition that it has then.
 
-    Given its partition a DAG is drawn exactly, and a DAG has one partition only: so that moves which leave
-    the posterior of DAGs as it is do so with that of partitions.
+    Given its partition a DAG is drawn exactly, and a DAG has one partition only: moves that leave the
+    posterior of DAGs as it is do so with that of partitions. They are one proposal where the target is
+    flattened.
     """
     n = len(level)
+    dag = np.zeros((n, n), np.bool_)
+    draw_dag(ranked, level, True, rng, dag)
+    made = 0
+    for _ in range(count):
+        made += reverse(ranked, dag, rng)
+    fresh, new = np.empty(n, np.int64), np.empty(n)
+    levels(dag, fresh)
+    score(ranked, fresh, 0, n, new)
+    if power != 1 and np.log(rng.random()) >= (power - 1) * (new.sum() - logs.sum()):
+        return 0
+    level[:] = fresh
+    logs[:] = new
+    return made
+
+
+@njit(cache=True, nogil=True)
+def sweep(ranked, place, level, logs, relocations, proposals, turns, power, rng):  # type: ignore[no-untyped-def]
+    """Moves of all kinds; how many of the edges were turned around."""
     for _ in range(relocations):
-        relocate(ranked, place, level, logs, int(rng.random() * n), rng)
+        relocate(ranked, place, level, logs, int(rng.random() * len(level)), power, rng)
     for _ in range(proposals):
-        propose(ranked, level, logs, rng)
-    if reversals:
-        dag = np.zeros((n, n), np.bool_)
-        draw_dag(ranked, level, True, rng, dag)
-        for _ in range(reversals):
-            reverse(ranked, dag, rng)
-        levels(dag, level)
-        score(ranked, level, 0, n, logs)
+        propose(ranked, level, logs, power, rng)
+    return reversals(ranked, level, logs, turns, power, rng) if turns else 0
 
 
 @njit(cache=True, nogil=True)
