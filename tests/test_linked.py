@@ -233,6 +233,11 @@ def files(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pairs = [(i, j) for i in range(N) for j in range(i + 1, N) if SCHOOL[i] == SCHOOL[j]]
     pd.DataFrame([(f"p{i}", f"p{j}") for i, j in pairs], columns=["u", "v"]).to_csv("named.csv", index=False)
     pd.DataFrame([(i + 1, j + 1) for i, j in pairs], columns=["u", "v"]).to_csv("numbered.csv", index=False)
+    Path("strange.csv").write_text("u,v\np1,p1000\n")
+    Path("narrow.csv").write_text("u\np1\n")
+    Path("halved.csv").write_text("u,v\np1,p2\np3,\n")
+    Path("none.csv").write_text("u,v\n")
+    Path("odd.csv").write_text("u,v\np1,p2\np2,p1\np3,p3\n")
     return tmp_path
 
 
@@ -278,7 +283,21 @@ def test_the_command_line(files: Path) -> None:
         (["--links", "named.csv", "--row-ids", "nobody"], 3, "nobody"),
         (["--groups", "school", "--links", "named.csv"], 2, "one of --links"),
         (["--groups", "school", "--bootstrap", "5"], 2, "--bootstrap"),
-        (["--groups", "school", "--order", "x0,x1"], 2, "bcd"),
+        (["--groups", "school", "--order", "x0,x1"], 3, "order lacks x2"),
+        (["--groups", "school", "--order", "x0,x1", "--method", "ges"], 2, "--order is for the method bcd"),
+        (["--groups", "school", "--method", "bcd"], 2, "needs a known order"),
+        (
+            ["--groups", "school", "--method", "ges", "--set", "colour=1"],
+            2,
+            "Those of linked rows are structure",
+        ),
+        (["--links", "strange.csv", "--row-ids", "pupil"], 3, "do not exist: 'p1000'"),
+        (["--links", "narrow.csv", "--row-ids", "pupil"], 3, "has one column"),
+        (["--links", "halved.csv", "--row-ids", "pupil"], 3, "halved.csv, line 3: a link needs two rows"),
+        (["--groups", "nowhere"], 3, "no column nowhere"),
+        (["--coords", "lon,lat:0"], 2, "from 1 to 199"),
+        (["--groups", "school", "--covariates", "pupil"], 3, "pupil is not numeric"),
+        ([], 2, "need one of --links"),
         (["--groups", "school", "--set", "colour=1"], 2, "no setting colour"),
         (["--coords", "lon,lat"], 2, "lon,lat:5"),
         (["--links", "numbered.csv", "--missing", "drop"], 2, "row numbers would shift"),
@@ -289,6 +308,32 @@ def test_a_command_line_that_cannot_be_meant(files: Path, options: list[str], co
     done = CliRunner().invoke(app, [*line, *options])
     assert done.exit_code == code
     assert said in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none.csv", ["The network has no links: rows are taken as independent"]),
+        ("odd.csv", ["1 link is given more than once", "1 link is from a row to itself (first: 'p3')"]),
+    ],
+)
+def test_odd_files_of_links_are_told_and_used(files: Path, name: str, said: list[str]) -> None:
+    result = runs.perform(config(links=name, row_ids="pupil"), "run")
+    for sentence in said:
+        assert any(sentence in note for note in result.notes)
+
+
+def test_rows_left_out_take_their_links_along(files: Path) -> None:
+    data = pd.read_csv("pupils.csv")
+    data.loc[3, "x0"] = None
+    data.to_csv("pupils.csv", index=False)
+    result = runs.perform(config(links="named.csv", row_ids="pupil", missing="drop"), "run")
+    assert result.n == N - 1
+
+
+def test_an_order_makes_bcd_the_method(files: Path) -> None:
+    assert config(groups="school", order=tuple(VARIABLES)).method == "bcd"
+    assert config(groups="school").method == "ges"
 
 
 def test_options_of_another_shape(files: Path) -> None:

@@ -142,7 +142,7 @@ def sentence(test: DependenceTest, n: int, effective_n: float, links: Links, nam
     if not test.dependent:
         return (
             f"No dependence of rows {where} was found (average correlation {test.correlation:.2f}, "
-            f"p = {test.p_value:.2g})."
+            f"p = {test.p_value:.2g}): methods for independent rows will do."
         )
     return (
         f"Rows are correlated {where} (about {test.correlation:.2f}, {_chance(test.p_value)}): for edges, "

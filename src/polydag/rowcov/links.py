@@ -237,11 +237,11 @@ def _unknown(strange: Sequence[Hashable], names: Sequence[Hashable], named: bool
     listed = ", ".join(repr(end) for end in dict.fromkeys(strange))
     if len(listed) > 120:
         listed = listed[:120].rsplit(",", 1)[0] + ", …"
-    rows = (
-        f"rows are called {names[0]!r}, {names[1]!r}, …"
-        if named and len(names) > 1
-        else (f"rows are numbered 0 to {len(names) - 1}")
-    )
+    rows = f"rows are numbered 0 to {len(names) - 1}"
+    if named:
+        shown = [repr(name) for name in names]
+        short = shown if len(shown) < 4 else [*shown[:2], "…", shown[-1]]
+        rows = f"rows are called {', '.join(short)}"
     return f"Links lead to rows that do not exist: {listed}; {rows}."
 
 

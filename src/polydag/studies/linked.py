@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polydag import data
-from polydag.errors import DataError, UsageError
+from polydag.data.sources import find
+from polydag.errors import DataError, DataWarning, UsageError
 from polydag.studies import methods
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, removed
@@ -43,10 +44,10 @@ class LinkedConfig(Config):
     covariates : tuple of str, optional
         Columns that the means depend on.
     order : tuple of str, optional
-        All variables, causes before effects; with the method `bcd`.
+        All variables, causes before effects; for the method `bcd`, which it makes the default.
     """
 
-    method: str = "ges"
+    method: str = ""
     links: str | None = None
     groups: str | None = None
     coords: str | None = None
@@ -55,6 +56,8 @@ class LinkedConfig(Config):
     order: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not self.method:
+            object.__setattr__(self, "method", "ges" if self.order is None else ORDERED)
         super().__post_init__()
         if sum(value is not None for value in (self.links, self.groups, self.coords)) != 1:
             raise UsageError(
@@ -63,8 +66,13 @@ class LinkedConfig(Config):
             )
         if len(self.data) != 1:
             raise UsageError(f"Linked rows are in one table; {len(self.data)} were named.")
-        if (self.order is not None) != (self.method == ORDERED):
-            raise UsageError(f"The method {ORDERED} needs --order, and --order goes with {ORDERED} only.")
+        if self.method == ORDERED and self.order is None:
+            raise UsageError(
+                f"The method {ORDERED} needs a known order of the variables: --order CAUSE,…,EFFECT. Without "
+                "one, use another method, such as ges."
+            )
+        if self.order is not None and self.method != ORDERED:
+            raise UsageError(f"--order is for the method {ORDERED}; {self.method} finds its own.")
         if self.bootstrap:
             raise UsageError("Linked rows cannot be drawn again one by one: --bootstrap is not for them.")
         if self.missing == "drop" and self.links is not None and self.row_ids is None:
@@ -90,13 +98,25 @@ def load(config: LinkedConfig) -> Inputs:
     table = read_table(config, source, sha256, columns)
     if lost := [name for name in extra if name not in table.names]:
         raise DataError(f"{table.source} has no column {', '.join(lost)}.")
-    links = _links(config, table.frame, sha256)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        links = _links(config, table.frame, sha256)
+    notes = (*table.notes, *(str(warning.message) for warning in caught))
     helpers = [config.row_ids, *_coordinates(config)[0]]
     frame = table.frame.drop(columns=[name for name in helpers if name is not None])
     variables = [name for name in frame.columns if name not in {config.groups, *(config.covariates or ())}]
+    _require_numbers(frame, [*variables, *(config.covariates or ())], table.source)
     require_known(knowledge, tuple(variables), config.knowledge)
-    notes = table.notes
     return Inputs((frame, links), float(table.n), table.source, knowledge, sha256, notes)
+
+
+def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> None:
+    """Name every column that is not numeric, and the option that leaves columns out."""
+    if strange := [name for name in names if frame[name].dtype.kind not in "fiub"]:
+        raise DataError(
+            f"{source}: {', '.join(strange)} {'is' if len(strange) == 1 else 'are'} not numeric. Linked rows "
+            "need numbers: choose columns with --columns, or recode."
+        )
 
 
 def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
@@ -105,7 +125,9 @@ def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
         return [], 0
     names, colon, count = config.coords.rpartition(":")
     if not colon or not count.isdigit() or not names:
-        raise UsageError(f"--coords is two columns and a number, as lon,lat:5; got {config.coords!r}.")
+        raise UsageError(
+            f"--coords is columns and the number of nearest neighbours, as lon,lat:5; got {config.coords!r}."
+        )
     return [name.strip() for name in names.split(",")], int(count)
 
 
@@ -118,18 +140,38 @@ def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) ->
         names, count = _coordinates(config)
         return Links.from_coordinates(frame[names].to_numpy(dtype=float), count)
     assert config.links is not None
-    pairs = data.read(config.links)
     sha256[config.links] = file_mark(config.links)
-    if len(pairs.names) < 2:
-        raise DataError(f"{config.links} has one column; links are two columns of row names or numbers.")
-    ends = [[_name(value) for value in pairs.frame[name]] for name in pairs.names[:2]]
-    rows = range(1, len(frame) + 1) if config.row_ids is None else frame[config.row_ids]
+    told = range(1, len(frame) + 1) if config.row_ids is None else frame[config.row_ids]
+    names = [_name(row) for row in told]
+    pairs = _pairs(config.links)
+    if config.missing == "drop":
+        left_out = _everyone(config) - set(names)
+        pairs = [pair for pair in pairs if left_out.isdisjoint(pair)]
     try:
-        return Links.from_edges(zip(*ends, strict=True), [_name(row) for row in rows])
+        return Links.from_edges(pairs, names)
     except DataError as error:
-        known = "numbers of rows, counted from 1" if config.row_ids is None else config.row_ids
+        known = "row numbers from 1" if config.row_ids is None else f"the column {config.row_ids}"
         hint = "" if config.row_ids else " Say with --row-ids which column names the rows."
-        raise DataError(f"{config.links} (rows by {known}): {error}{hint}") from None
+        raise DataError(f"{config.links}, with rows named by {known}: {error}{hint}") from None
+
+
+def _pairs(path: str) -> list[tuple[str, str]]:
+    """The first two columns of a file, as names of rows."""
+    origin, form = find(path, None)
+    frame = form.frame(origin, None)
+    if frame.shape[1] < 2:
+        raise DataError(f"{path} has one column; links are two columns of row names or numbers.")
+    ends = frame.iloc[:, :2]
+    if (lacking := ends.isna().any(axis=1)).any():
+        raise DataError(f"{path}, {form.place(origin, int(lacking.argmax()))}: a link needs two rows.")
+    return [(_name(a), _name(b)) for a, b in ends.itertuples(index=False, name=None)]
+
+
+def _everyone(config: LinkedConfig) -> set[str]:
+    """The names of all rows, those with missing values as well."""
+    assert config.row_ids is not None  # row numbers would have shifted, see LinkedConfig
+    origin, form = find(config.data[0], config.query)
+    return {_name(row) for row in form.frame(origin, [config.row_ids])[config.row_ids]}
 
 
 def _name(value: Any) -> str:
@@ -154,7 +196,10 @@ def settings_of(config: LinkedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
                 f"{ORDERED} has no setting {next(iter(given))}. Its settings are {', '.join(own)}."
             )
         return rows, {}
-    methods.settings_of(config.method, given)
+    try:
+        methods.settings_of(config.method, given)
+    except UsageError as error:
+        raise UsageError(f"{error} Those of linked rows are {', '.join(own)}.") from None
     return rows, given
 
 
@@ -218,14 +263,24 @@ def _measures(model: Any) -> dict[str, float]:
 
 
 def _sentences(model: Any) -> tuple[str, ...]:
-    columns = model.column_correlations_
-    spread = f"By column the correlation of linked rows is {columns.min():.2f} to {columns.max():.2f}"
-    after = "None is left" if not model.test_after_.dependent else "Some is left"
-    return (
-        model.summary_,
-        f"{spread} (row_correlations.csv); one row correlation is assumed for all.",
-        f"{after} after decorrelation (p = {model.test_after_.p_value:.2g}).",
+    columns = model.column_correlations_.sort_values()
+    if not columns.any():  # without links, which was said already
+        return ()
+    least, most = ((columns.index[k], columns.iloc[k]) for k in (0, -1))
+    spread = (
+        f"By column the correlation of linked rows goes from {least[1]:.2f} ({least[0]}) to {most[1]:.2f} "
+        f"({most[0]}), see row_correlations.csv; the model has one for all."
     )
+    said = [model.summary_, spread]
+    after = model.test_after_
+    if after.dependent:
+        said.append(
+            f"Some dependence is left after decorrelation (p = {after.p_value:.2g}): columns differ in "
+            "theirs, or the links are not all there is. Read the graph with care."
+        )
+    elif model.test_.dependent:
+        said.append(f"No dependence is left after decorrelation (p = {after.p_value:.2g}).")
+    return tuple(said)
 
 
 def _by_column(model: Any) -> pd.DataFrame:
