@@ -31,7 +31,7 @@ class Posterior:
     probabilities : array of shape (n, n)
         `[i, j]` is the probability of `i -> j`.
     method : str
-        How it was computed: "exact".
+        How it was computed: "exact" or "mcmc".
     candidates : int array of shape (n, c), optional
         Each variable's candidate parents.
     sets : int array of shape (sets, k), optional
@@ -44,7 +44,8 @@ class Posterior:
     draws : optional
         Sampled orders or graphs.
     diagnostics : DataFrame, optional
-        How far sampled probabilities can be trusted: R-hat and effective sample size per edge.
+        How far sampled probabilities can be trusted: R-hat, effective sample size and Monte Carlo standard
+        error of each edge.
     """
 
     names: tuple[str, ...]
@@ -71,14 +72,21 @@ class Posterior:
         except ValueError:
             raise DataError(f"{name!r} is not a variable of this posterior.") from None
 
+    def families_of(self, node: int) -> Array:
+        """The probability of each parent set of a variable, in the order of `sets`."""
+        if self.family_probabilities is None or self.sets is None or self.candidates is None:
+            raise UsageError("This posterior has probabilities of edges only, not of parent sets.")
+        own: Array = self.family_probabilities[node]
+        return own
+
     def parents(self, name: object) -> pd.DataFrame:
         """The parent sets of a variable with their probabilities, the most probable first; none of 0."""
         import pandas as pd
 
-        if self.family_probabilities is None or self.sets is None or self.candidates is None:
-            raise UsageError("This posterior has probabilities of edges only, not of parent sets.")
         node = self.index(name)
-        own = self.family_probabilities[node]
+        own = self.families_of(node)
+        assert self.sets is not None
+        assert self.candidates is not None
         order = np.argsort(-own, kind="stable")
         order = order[own[order] > 0]
         labels = [self.names[v] for v in self.candidates[node]]
