@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 from polydag import BayesianDiscovery, DiscreteCounts, GaussianStats, Knowledge, MultitaskDiscovery, simulate
+from polydag.cli.main import app
 from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
 from polydag.errors import DataError, DataWarning, UsageError
+from polydag.reproduce import brain
+from polydag.reproduce import multitask as paper
+from polydag.reproduce.ranking import areas, paired, roc_points
 
 Array = NDArray[np.float64]
 
@@ -209,3 +216,92 @@ def test_forty_tasks() -> None:
 def test_settings_that_cannot_be(option: str, value: object, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         MultitaskDiscovery(**{option: value}).fit(clinics())
+
+
+# The paper's tables and figures
+
+
+def test_areas_are_the_standard_ones() -> None:
+    rng = np.random.default_rng(0)
+    true = rng.random((2, 6, 6)) < 0.3
+    P = rng.random((2, 6, 6)).round(1)
+    off = np.broadcast_to(~np.eye(6, dtype=bool), true.shape)
+    y, p = true[off], P[off]
+    above = (p[y][:, None] > p[~y]).mean() + 0.5 * (p[y][:, None] == p[~y]).mean()
+    found = areas(true, P)
+    assert found.auc == pytest.approx(above)
+    fpr, tpr = roc_points(true, P, "standard")
+    assert np.trapezoid(tpr, fpr) == pytest.approx(above)
+    assert (fpr[-1], tpr[-1]) == (1.0, 1.0)
+
+
+def test_the_papers_own_rates() -> None:
+    true = np.zeros((1, 3, 3), dtype=bool)
+    true[0, 0, 1] = true[0, 1, 2] = True
+    P = np.array([[[0, 0.9, 0.7], [0.1, 0, 0.8], [0.2, 0.3, 0]]])
+    fpr, tpr = roc_points(true, P, "paper")
+    # With k edges accepted: precision, and false ones among the pairs that are left.
+    np.testing.assert_allclose(tpr, [1, 1, 1, 2 / 3, 2 / 4, 2 / 5])
+    np.testing.assert_allclose(fpr, [0, 0, 0, 1 / 3, 2 / 2, 3 / 1])
+    expected = 1 / 3 * (1 + 2 / 3) / 2 + 2 / 3 * (2 / 3 + 2 / 4) / 2
+    assert areas(true, P).paper_auc == pytest.approx(expected)
+    assert np.isnan(areas(~np.ones((1, 3, 3), dtype=bool), P).auc)
+
+
+def test_paired_t_test_names_the_winner() -> None:
+    a = np.array([0.8, 0.9, 0.85, 0.95])
+    assert paired(a, 0.9 * a, "MTL", "STL").winner == "MTL"
+    assert paired(0.9 * a, a, "MTL", "STL").winner == "STL"
+    assert paired(a, a, "MTL", "STL").winner == "-"
+    assert paired(a, a / 1.1, "MTL", "STL").increase == pytest.approx(10.0)
+
+
+def test_asia_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench = paper.Benchmark("asia", (20,), 300, {"method": "exact"})
+    monkeypatch.setattr(paper, "benchmark", lambda name, preset: bench)
+    monkeypatch.setattr(paper, "LARGE", (100,))
+    words = ["reproduce", "multitask", "--table", "1", "--trials", "2", "-q"]
+    words += [word for k in ("1", "2", "3") for word in ("--figure", k)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    folder = Path("runs/reproduce-multitask")
+    table = pd.read_csv(folder / "table1.csv")
+    assert len(table) == 3 * 2
+    assert set(table["measure"]) == {"auc", "average_precision", "paper_auc"}
+    assert table["MTL"].between(0, 1).all()
+    assert set(pd.read_csv(folder / "by_p_del_table1.csv")["p_del"]) == {0.1, 0.2, 0.3, 0.4, 0.5}
+    curves = pd.read_csv(folder / "figure2.csv")
+    assert set(curves["kind"]) <= {"shared", "unique", "reverse", "no edge"}
+    assert len(curves) == 4 * 56
+    assert set(pd.read_csv(folder / "figure1.csv")["kind"]) == {"true", "reverse", "no edge"}
+    assert {path.name for path in folder.glob("*.svg")} == {f"figure{k}.svg" for k in (1, 2, 3)}
+    done = CliRunner().invoke(app, ["reproduce", "multitask", "--table", "3", "--out", "x", "-q"])
+    assert done.exit_code == 2
+    assert "tables 1 and 2" in done.output
+
+
+def test_series_are_detrended_and_cut_into_four_levels() -> None:
+    t = np.arange(200.0)[:, None]
+    flat = brain.detrended(np.hstack([3 * t, np.ones_like(t)]), window=11)
+    np.testing.assert_allclose(flat[5:-5], 0.0, atol=1e-9)
+    z = np.random.default_rng(0).standard_normal((4000, 2))
+    levels = brain.four_levels(10 + 5 * z)
+    shares = np.bincount(levels[:, 0], minlength=4) / 4000
+    np.testing.assert_allclose(shares, [0.16, 0.34, 0.34, 0.16], atol=0.03)
+    np.testing.assert_array_equal(levels, brain.four_levels(z))
+
+
+def test_simulated_groups_have_the_papers_size() -> None:
+    groups = brain.simulated(seed=1, regions=12, scans=60)
+    assert {name: len(group.subjects) for name, group in groups.items()} == {"controls": 86, "patients": 74}
+    assert all(subject.shape == (60, 12) for group in groups.values() for subject in group.subjects)
+
+
+def test_abide_groups(reference_data: Path) -> None:
+    groups = brain.abide()
+    assert {name: sum(map(len, group.subjects)) for name, group in groups.items()} == {
+        "control": 2250,
+        "autism": 2060,
+    }
+    assert all(len(group.names) == 116 for group in groups.values())

@@ -16,19 +16,29 @@ NAME = "reproduce"
 PAPERS = {
     "federated": "polydag.reproduce.federated",
     "linked": "polydag.reproduce.linked",
+    "multitask": "polydag.reproduce.multitask",
 }
 
 
 def command(
     paper: Annotated[
-        str, typer.Argument(help="Which paper: federated, linked.", autocompletion=lambda: list(PAPERS))
+        str,
+        typer.Argument(
+            help="Which paper: federated, linked, multitask.", autocompletion=lambda: list(PAPERS)
+        ),
     ],
     table: Annotated[list[int] | None, typer.Option("--table", help="Which table. Repeatable.")] = None,
     figure: Annotated[list[int] | None, typer.Option("--figure", help="Which figure. Repeatable.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Data sets for each setting.")] = 10,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", "--trials", min=1, help="Data sets for each setting; 10 or 30.")
+    ] = None,
     preset: Annotated[
         str, typer.Option("--preset", help="What the paper leaves open: ours, or the published values.")
     ] = "ours",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="One value of the preset, NAME=VALUE. Repeatable."),
+    ] = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     force: Force = False,
@@ -47,10 +57,16 @@ def command(
     from polydag.cli.telling import out as console
     from polydag.cli.telling import plain, say
     from polydag.errors import UsageError
+    from polydag.studies.methods import parse_settings
 
     if paper not in PAPERS:
         raise UsageError(f"No paper is called {paper!r}. Known are {', '.join(PAPERS)}.")
     module = importlib.import_module(PAPERS[paper])
+    settings = parse_settings(setting or ())
+    if settings and not hasattr(module, "SETTINGS"):
+        raise UsageError(f"The reproduction of the {paper} paper has nothing to --set.")
+    more = {"settings": settings} if settings else {}
+    seeds = seeds or getattr(module, "TRIALS", 10)
     unknown = [number for number in figure or () if number not in module.FIGURES]
     if unknown:
         raise UsageError(
@@ -67,9 +83,9 @@ def command(
         shutil.rmtree(aside)
     with (
         shown(quiet=quiet),
-        checkpoint.saving(aside, {"polydag": __version__, "paper": paper, "preset": preset}),
+        checkpoint.saving(aside, {"polydag": __version__, "paper": paper, "preset": f"{preset} {settings}"}),
     ):
-        found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset)
+        found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
     with runs.new_folder(folder, force=force) as hidden:
         for name, frame in found.items():
             frame.to_csv(hidden / f"{name}.csv", index=False, lineterminator="\n")
@@ -80,7 +96,7 @@ def command(
     shutil.rmtree(aside)
     for name, frame in found.items():
         if name.startswith("table"):
-            say(console(), f"[bold]{name}[/bold], mean over {seeds} data sets\n{plain(_text(frame))}")
+            say(console(), f"[bold]{name}[/bold], {seeds} data sets a setting\n{plain(_text(frame))}")
     say(console(), f"[bold]Written to[/bold] {plain(folder)}")
 
 

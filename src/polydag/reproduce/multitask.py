@@ -1,0 +1,329 @@
+"""Tables I and II and figures 1 to 7 of the tasks paper (Oyen and Lane 2013).
+
+A trial draws two networks from a benchmark network (every edge is deleted with a probability from 0.1 to 0.5)
+and rows from each. MTL is the family form with λ averaged, with the paper's normaliser and with the truncated
+one; STL learns each task alone, POOL from all rows. The truth is what the single-task posterior from many
+rows puts above 0.5. Every trial and size is one piece of work: an interrupted reproduction goes on where it
+stopped. The brain study of section VI (figures 6 and 7) is in `brain`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from polydag import formats
+from polydag.checkpoint import piece
+from polydag.embedded import asia
+from polydag.errors import ConvergenceWarning, DataError, UsageError
+from polydag.learners.multitask import MultitaskDiscovery
+from polydag.network import DiscreteNetwork
+from polydag.plot.charts import Line, Panel, line_charts
+from polydag.progress import report
+from polydag.reproduce import brain
+from polydag.reproduce.ranking import Areas, areas, paired, roc_points
+
+Array = NDArray[np.float64]
+
+FIGURES = {number: 10 + number for number in range(1, 8)}  # so that figure 1 is not table 1
+TABLES = (1, 2, *FIGURES.values())
+TRIALS = 30
+MORE = 10  # trials of the ROC curves
+SETS = 20  # sample sets of the learning curves
+METHODS = ("MTL", "MTL, truncated", "STL", "POOL")
+P_DEL = (0.1, 0.2, 0.3, 0.4, 0.5)
+LARGE = (500, 1000, 2000, 5000)
+GRID = np.linspace(0.0, 1.0, 21)
+PRESETS = ("ours", "published")
+
+
+class Benchmark(NamedTuple):
+    """A network of the paper: how much data, and how posteriors are computed."""
+
+    name: str
+    sizes: tuple[int, ...]
+    truth_rows: int
+    settings: dict[str, Any]
+
+
+def benchmark(name: str, preset: str) -> Benchmark:
+    """The benchmark networks; "published" samples alarm with the paper's settings, which do not converge."""
+    if name == "asia":
+        return Benchmark(name, (5, 10, 20, 30, 40, 50, 100, 200, 400, 500), 5000, {"method": "exact"})
+    settings: dict[str, Any] = {"method": "mcmc", "max_candidates": None}
+    if preset == "published":
+        settings |= {"bucket_size": 10, "burn_in": 1000, "n_steps": 2000, "n_chains": 1}
+    return Benchmark(name, (25, 50, 75, 100, 200, 300, 400, 500), 10_000, settings)
+
+
+@cache
+def network(name: str) -> DiscreteNetwork:
+    """asia comes along; alarm is read from the reference data."""
+    if name == "asia":
+        return asia()
+    if "POLYDAG_DATA" not in os.environ:
+        raise DataError(f"{name} is in the reference data: set POLYDAG_DATA to its folder.")
+    return formats.read_network(Path(os.environ["POLYDAG_DATA"]) / "bn" / f"{name}.bif.gz")
+
+
+class Trial(NamedTuple):
+    """Two related networks and rows of each; smaller samples are the first rows of larger ones."""
+
+    networks: tuple[DiscreteNetwork, DiscreteNetwork]
+    rows: tuple[pd.DataFrame, pd.DataFrame]
+
+
+def draw(bench: Benchmark, number: int, p_del: float, sample: int = 0) -> Trial:
+    """One trial; `sample` draws other rows of the same networks."""
+    rng = np.random.default_rng([number, round(100 * p_del)])
+    networks = (network(bench.name).related(p_del, rng), network(bench.name).related(p_del, rng))
+    rows = np.random.default_rng([number, round(100 * p_del), sample])
+    return Trial(
+        networks, (networks[0].sample(max(bench.sizes), rows), networks[1].sample(max(bench.sizes), rows))
+    )
+
+
+def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Array:
+    """The posterior of every edge in each task."""
+    transfer = {"STL": "none", "POOL": "pool"}.get(method, "family")
+    normaliser: Any = "truncated" if method == "MTL, truncated" else "all"
+    model = MultitaskDiscovery(
+        transfer=transfer, normaliser=normaliser, max_parents=3, random_state=0, **bench.settings
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's settings never settle
+        model.fit(list(tables))
+    return np.array([posterior.probabilities for posterior in model.posteriors_])
+
+
+def truth(bench: Benchmark, trial: Trial) -> Array:
+    """Single-task posteriors from many rows."""
+    rows = [
+        net.sample(bench.truth_rows, np.random.default_rng([7, k])) for k, net in enumerate(trial.networks)
+    ]
+    return learned(bench, rows, "STL")
+
+
+def posteriors(
+    bench: Benchmark, trials: int, preset: str, methods: Sequence[str] = METHODS
+) -> tuple[Array, Array]:
+    """What every method finds, `[trial, size, method, task, i, j]`, and the truth's posteriors by trial."""
+    found: list[Array] = []
+    true: list[Array] = []
+    steps = trials * (len(bench.sizes) + 1)
+    for number in range(trials):
+        trial = draw(bench, number, P_DEL[number % len(P_DEL)])
+        for k, size in enumerate((bench.truth_rows, *bench.sizes)):
+            report(bench.name, number * (len(bench.sizes) + 1) + k, steps, f"trial {number + 1}, {size} rows")
+
+            def compute(trial: Trial = trial, size: int = size) -> dict[str, NDArray[Any]]:
+                if size == bench.truth_rows:
+                    return {"P": truth(bench, trial)}
+                tables = [rows.iloc[:size] for rows in trial.rows]
+                return {"P": np.array([learned(bench, tables, method) for method in methods])}
+
+            P = np.asarray(piece(f"{bench.name} {preset} {number} {size}", compute)["P"], dtype=float)
+            (true if size == bench.truth_rows else found).append(P)
+    report(bench.name, steps, steps)
+    shape = (trials, len(bench.sizes), *found[0].shape)
+    return np.array(found).reshape(shape), np.array(true)
+
+
+def gains(found: Array, true: Array, sizes: Sequence[int]) -> pd.DataFrame:
+    """How much larger the areas of MTL are, in per cent, and who wins the paired t-test over trials."""
+    rows = []
+    for k, size in enumerate(sizes):
+        each: list[list[Areas]] = [
+            [areas(true[t] > 0.5, found[t, k, m]) for t in range(len(true))] for m in range(len(METHODS))
+        ]
+        for measure in Areas._fields:
+            values = np.array([[getattr(a, measure) for a in own] for own in each])
+            for mtl in (0, 1):
+                row: dict[str, Any] = {"samples": size, "measure": measure, "method": METHODS[mtl]}
+                row |= {
+                    name: float(np.nanmean(values[m])) for m, name in ((mtl, "MTL"), (2, "STL"), (3, "POOL"))
+                }
+                for other in (2, 3):
+                    name = METHODS[other]
+                    test = paired(values[mtl], values[other], "MTL", name)
+                    row |= {f"vs {name} %": test.increase, f"p {name}": test.p, f"winner {name}": test.winner}
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table1(trials: int, preset: str) -> dict[str, pd.DataFrame]:
+    """asia: as many trials for each probability of deletion; over all of them, and apart."""
+    bench = benchmark("asia", preset)
+    found, true = posteriors(bench, trials * len(P_DEL), preset)
+    apart = [
+        gains(found[k :: len(P_DEL)], true[k :: len(P_DEL)], bench.sizes).assign(p_del=p_del)
+        for k, p_del in enumerate(P_DEL)
+    ]
+    return {"table1": gains(found, true, bench.sizes), "by_p_del_table1": pd.concat(apart, ignore_index=True)}
+
+
+def table2(trials: int, preset: str) -> dict[str, pd.DataFrame]:
+    """alarm: probabilities of deletion in turn."""
+    bench = benchmark("alarm", preset)
+    return {"table2": gains(*posteriors(bench, trials, preset), bench.sizes)}
+
+
+def roc(bench: Benchmark, trials: int, preset: str) -> pd.DataFrame:
+    """Figures 3 and 5: ROC curves over two tasks and all trials, in the standard form and in the paper's."""
+    found, true = posteriors(bench, trials, preset)
+    rows = []
+    for k, size in enumerate(bench.sizes):
+        for m, method in enumerate(METHODS):
+            for form in ("standard", "paper"):
+                fpr, tpr = roc_points(true > 0.5, found[:, k, m], form)
+                rows += [
+                    {"samples": size, "method": method, "form": form, "fpr": x, "tpr": y}
+                    for x, y in zip(GRID, np.interp(GRID, fpr, tpr), strict=True)
+                ]
+    return pd.DataFrame(rows)
+
+
+def kinds_of_edges(own: DiscreteNetwork, other: DiscreteNetwork | None = None) -> NDArray[np.object_]:
+    """Of each ordered pair: shared, unique (true in this task only), reverse of a true edge, or no edge."""
+    A = own.graph.adjacency
+    kinds = np.full(A.shape, "no edge", dtype=object)
+    kinds[A.T] = "reverse"
+    kinds[A] = "true" if other is None else "unique"
+    if other is not None:
+        kinds[A & other.graph.adjacency] = "shared"
+    np.fill_diagonal(kinds, "")
+    return kinds
+
+
+def large_samples(bench: Benchmark, sets: int) -> pd.DataFrame:
+    """Figure 1: posteriors of every edge of the network itself from many rows, means over sample sets."""
+    net = network(bench.name)
+    kinds = kinds_of_edges(net)
+    rows: list[dict[str, Any]] = []
+    for k, size in enumerate(LARGE):
+        report("figure 1", k, len(LARGE), f"{size} rows")
+
+        def compute(size: int = size) -> dict[str, NDArray[Any]]:
+            samples = [net.sample(size, np.random.default_rng([11, s])) for s in range(sets)]
+            return {"P": np.array([learned(bench, [sample, sample], "STL")[0] for sample in samples])}
+
+        P = np.asarray(piece(f"large {bench.name} {size} {sets}", compute)["P"], dtype=float)
+        rows += _curve_rows(P, kinds, net.names, {"samples": size, "method": "STL"})
+    report("figure 1", len(LARGE), len(LARGE))
+    return pd.DataFrame(rows)
+
+
+def learning_curves(bench: Benchmark, sets: int, preset: str) -> pd.DataFrame:
+    """Figures 2 and 4: posteriors of the first task's edges from few rows, means over sample sets."""
+    rows: list[dict[str, Any]] = []
+    steps = sets * len(bench.sizes)
+    found: dict[int, list[Array]] = {size: [] for size in bench.sizes}
+    for s in range(sets):
+        trial = draw(bench, 0, 0.3, sample=s)
+        for k, size in enumerate(bench.sizes):
+            report(
+                f"curves of {bench.name}", s * len(bench.sizes) + k, steps, f"sample set {s + 1}, {size} rows"
+            )
+
+            def compute(trial: Trial = trial, size: int = size) -> dict[str, NDArray[Any]]:
+                tables = [table.iloc[:size] for table in trial.rows]
+                return {"P": np.array([learned(bench, tables, method)[0] for method in METHODS])}
+
+            P = piece(f"curves {bench.name} {preset} {s} {size}", compute)["P"]
+            found[size].append(np.asarray(P, dtype=float))
+    report(f"curves of {bench.name}", steps, steps)
+    kinds = kinds_of_edges(*draw(bench, 0, 0.3).networks)
+    for size in bench.sizes:
+        for m, method in enumerate(METHODS):
+            P_m = np.array([each[m] for each in found[size]])
+            rows += _curve_rows(P_m, kinds, network(bench.name).names, {"samples": size, "method": method})
+    return pd.DataFrame(rows)
+
+
+def _curve_rows(
+    P: Array, kinds: NDArray[np.object_], names: Sequence[str], labels: dict[str, Any]
+) -> list[dict[str, Any]]:
+    mean, spread = P.mean(axis=0), P.std(axis=0)
+    return [
+        {
+            **labels,
+            "source": names[i],
+            "target": names[j],
+            "kind": kinds[i, j],
+            "mean": mean[i, j],
+            "sd": spread[i, j],
+        }
+        for i, j in np.argwhere(~np.eye(len(names), dtype=bool))
+    ]
+
+
+def run(tables: Iterable[int], seeds: int, preset: str = "ours") -> dict[str, pd.DataFrame]:
+    """The tables (1, 2) and figures (10 and their number) asked for, by the name of the file each goes to."""
+    wanted = list(tables)
+    if unknown := [number for number in wanted if number not in TABLES]:
+        raise UsageError(f"The tasks paper has the tables 1 and 2; got {unknown[0]}.")
+    if preset not in PRESETS:
+        raise UsageError(f"The presets are {', '.join(PRESETS)}; got {preset!r}.")
+    small, large = benchmark("asia", preset), benchmark("alarm", preset)
+    work: dict[int, Callable[[], dict[str, pd.DataFrame]]] = {
+        1: lambda: table1(seeds, preset),
+        2: lambda: table2(seeds, preset),
+        11: lambda: {"figure1": large_samples(small, min(seeds, SETS))},
+        12: lambda: {"figure2": learning_curves(small, min(seeds, SETS), preset)},
+        13: lambda: {"figure3": roc(small, min(seeds, MORE), preset)},
+        14: lambda: {"figure4": learning_curves(large, min(seeds, SETS), preset)},
+        15: lambda: {"figure5": roc(large, min(seeds, MORE), preset)},
+        16: lambda: brain.small_samples(min(seeds, MORE), preset),
+        17: lambda: {"figure7": brain.networks(min(seeds, MORE), preset)},
+    }
+    return {name: table for number in wanted for name, table in work[number]().items()}
+
+
+def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """The figures in the paper's form, as far as they are lines; heat maps are in `brain`."""
+    drawn = {}
+    for name, table in found.items():
+        if name in ("figure1", "figure2", "figure4"):
+            drawn[name] = line_charts(_curve_panels(table))
+        elif name in ("figure3", "figure5"):
+            drawn[name] = line_charts(_roc_panels(table))
+    return drawn | brain.pictures(found)
+
+
+def _curve_panels(table: pd.DataFrame) -> list[Panel]:
+    panels = []
+    for method, own in table.groupby("method", sort=False):
+        places = list(dict.fromkeys(own["samples"]))
+        lines = [
+            Line(str(kind), edge["mean"].tolist(), [0.0] * len(edge))
+            for (kind, _, _), edge in own.sort_values("samples").groupby(
+                ["kind", "source", "target"], sort=False
+            )
+        ]
+        panels.append(Panel(f"posterior of edges, {method}", "training samples", places, lines))
+    return panels
+
+
+def _roc_panels(table: pd.DataFrame) -> list[Panel]:
+    standard = table[table["form"] == "standard"]
+    chosen = [size for size in (10, 50, 100, 500) if size in set(standard["samples"])]
+    return [
+        Panel(
+            f"true positive rate, {size} rows",
+            "false positive rate",
+            [f"{x:.1f}" if k % 4 == 0 else "" for k, x in enumerate(GRID)],
+            [
+                Line(str(method), own["tpr"].tolist(), [0.0] * len(own))
+                for method, own in standard[standard["samples"] == size].groupby("method", sort=False)
+            ],
+        )
+        for size in chosen
+    ]
