@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import Result
 from scipy.linalg import block_diag
 from typer.testing import CliRunner
 
@@ -24,6 +25,7 @@ from polydag import (
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.reproduce import linked as paper
+from polydag.reproduce.linked_settings import published, real
 from polydag.studies.linked import LinkedConfig
 
 N, SIZE = 200, 5
@@ -342,22 +344,74 @@ def test_options_of_another_shape(files: Path) -> None:
     assert "--as linked" in done.output
 
 
-def test_a_small_reproduction(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def small_paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(paper, "KINDS", ("equi",))
-    monkeypatch.setattr(paper, "_PREDICTED", {((40, 20), "equi"): 25})
     whole = paper.simulated
-    monkeypatch.setattr(paper, "simulated", lambda size, base: whole(4, base, [(40, 20)]))
-    done = CliRunner().invoke(
-        app, ["reproduce", "linked", "--table", "1", "--figure", "3", "--seeds", "2", "-q"]
-    )
+    monkeypatch.setattr(paper, "simulated", lambda *given: whole(*given, [(40, 20)], ["equi"], 4))
+
+
+def reproduce(*options: str) -> Result:
+    return CliRunner().invoke(app, ["reproduce", "linked", *options, "-q"])
+
+
+def test_a_small_reproduction(small_paper: None) -> None:
+    done = reproduce("--table", "1", "--figure", "3", "--seeds", "2")
     assert done.exit_code == 0, done.output
     first = pd.read_csv("runs/reproduce-linked/table1.csv").set_index("algorithm")
-    assert (first["P"] == 25).all()
     assert (first["TP"] + first["FP"] == first["P"]).all()
-    assert first.loc["BCD", "FP"] <= first.loc["bench", "FP"]
+    assert first.loc["BCD", "SHD"] <= first.loc["bench", "SHD"]
     assert set(pd.read_csv("runs/reproduce-linked/table2.csv")["algorithm"]) == {"GES", "GES-L", "PC", "PC-L"}
     curves = pd.read_csv("runs/reproduce-linked/figure2.csv")
     assert curves.groupby("algorithm")["tpr"].apply(lambda y: y.is_monotonic_increasing).all()
-    done = CliRunner().invoke(app, ["reproduce", "linked", "--figure", "1", "-q"])
+    for number in (2, 3):
+        assert Path(f"runs/reproduce-linked/figure{number}.svg").read_text().startswith("<svg")
+
+
+def test_the_paper_stands_beside(small_paper: None) -> None:
+    given = published()
+    assert len(given) == 84
+    table = paper.run([1], 1, "published")["table1"]
+    assert table["paper_SHD"].isna().all()  # these sizes are not in the paper
+    row = given[(given["table"] == 2) & (given["rows"] == "(300, 100)") & (given["kind"] == "toeplitz")]
+    assert row.set_index("algorithm")["SHD"].to_dict() == {
+        "GES": 336.6,
+        "GES-L": 100.2,
+        "PC": 264.2,
+        "PC-L": 151.2,
+    }
+
+
+def test_what_the_paper_leaves_open_is_an_option(small_paper: None) -> None:
+    done = reproduce("--table", "1", "--seeds", "1", "--set", "links=support", "--set", "threshold=0.3")
+    assert done.exit_code == 0, done.output
+    cut = pd.read_csv("runs/reproduce-linked/table1.csv")
+    assert cut["P"].nunique() == 1
+    assert 0 < cut["P"][0] < 60
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--figure", "1"], "Figure 1 holds no results"),
+        (["--table", "5"], "tables 1 to 4"),
+        (["--preset", "theirs"], "The presets are ours, published"),
+        (["--set", "colour=1"], "no setting colour"),
+        (["--set", "links=all"], "links is one of clusters, support"),
+    ],
+)
+def test_a_reproduction_that_cannot_be_meant(small_paper: None, options: list[str], said: str) -> None:
+    done = reproduce(*options)
     assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
+
+
+def test_real_networks_are_drawn_as_the_paper_says(reference_data: Path) -> None:
+    cells = {cell.labels: cell for cell in real(3, reference_data)}
+    assert cells["facebook", "andes"].predicted == 200
+    sample = cells["celegans_n306", "barley"].draw(0)
+    assert sample.rows.shape == (100, 192)
+    assert sample.truth.n_edges == 336
+    weights = np.abs(sample.truth.weights[sample.truth.adjacency])
+    assert 0.1 <= weights.min() <= weights.max() <= 1.0
+    assert np.array_equal(sample.links, sample.links.T)

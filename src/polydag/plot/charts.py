@@ -1,9 +1,10 @@
-"""Line charts with error bars as self-contained SVG text, several panels side by side."""
+"""Charts as self-contained SVG text, several panels side by side: lines with error bars, curves, boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from math import ceil, floor
 from typing import NamedTuple
 
 from polydag.plot.drawing import FONT, INK, SOFT
@@ -32,24 +33,74 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
 
 
+class Curve(NamedTuple):
+    """One curve of numbers over numbers."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+class CurvePanel(NamedTuple):
+    """One chart of curves; both axes begin at zero."""
+
+    title: str
+    axis: str
+    upright: str
+    curves: Sequence[Curve]
+
+
+class Box(NamedTuple):
+    """What one box stands for."""
+
+    label: str
+    values: Sequence[float]
+
+
+class BoxPanel(NamedTuple):
+    """One chart of boxes: quartiles, the range, and every value."""
+
+    title: str
+    upright: str
+    boxes: Sequence[Box]
+
+
 def line_charts(panels: Sequence[Panel]) -> str:
     """All panels in a row, with one legend below."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
-    width = _WIDTH * len(panels)
-    height = _HEIGHT + 26.0
+    return _sheet([_panel(panel, labels) for panel in panels], labels, len(panels))
+
+
+def curve_charts(panels: Sequence[CurvePanel], per_row: int = 4) -> str:
+    """All panels in rows, with one legend below."""
+    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
+    return _sheet([_curve_panel(panel, labels) for panel in panels], labels, per_row)
+
+
+def box_charts(panels: Sequence[BoxPanel], per_row: int = 4) -> str:
+    """All panels in rows; boxes are named below each."""
+    return _sheet([_box_panel(panel) for panel in panels], [], per_row)
+
+
+def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int) -> str:
+    """Panels in rows, and what their lines are called."""
+    width = _WIDTH * min(max(len(drawn), 1), per_row)
+    below = _HEIGHT * -(-len(drawn) // per_row)
+    height = below + 26.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{escape(FONT)}" font-size="11">',
         f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
     ]
-    for number, panel in enumerate(panels):
-        parts += [f'<g transform="translate({number * _WIDTH:g} 0)">', *_panel(panel, labels), "</g>"]
+    for number, panel in enumerate(drawn):
+        row, column = divmod(number, per_row)
+        parts += [f'<g transform="translate({column * _WIDTH:g} {row * _HEIGHT:g})">', *panel, "</g>"]
     for number, label in enumerate(labels):
         x = _LEFT + number * max(110.0, (width - _LEFT) / max(len(labels), 1))
         parts += [
-            f'<path d="M{x:.1f} {_HEIGHT + 9:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
-            _mark(x + 9, _HEIGHT + 9, number),
-            f'<text x="{x + 24:.1f}" y="{_HEIGHT + 13:g}" fill="{INK}">{escape(label)}</text>',
+            f'<path d="M{x:.1f} {below + 9:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
+            _mark(x + 9, below + 9, number),
+            f'<text x="{x + 24:.1f}" y="{below + 13:g}" fill="{INK}">{escape(label)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -108,6 +159,103 @@ def _panel(panel: Panel, labels: Sequence[str]) -> list[str]:
             out.append(f'<path d="M{x(k):.1f} {low:.1f}V{high:.1f}" stroke="{_colour(number)}"/>')
             out.append(_mark(x(k), y(v), number))
     return out
+
+
+class _Scale(NamedTuple):
+    """Where numbers lie along one side of a panel: `low` at `start`, `high` at `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    step: float
+
+    def place(self, value: float) -> float:
+        return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [self.low + k * self.step for k in range(round((self.high - self.low) / self.step) + 1)]
+
+
+def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
+    """A scale with round ends that holds zero and all values."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    step = nice_step((high - low) / _TICKS)
+    return _Scale(floor(low / step) * step, max(ceil(high / step - 1e-9), 1) * step, start, end, step)
+
+
+def _axes(title: str, upright: str, y: _Scale) -> list[str]:
+    """The title, and horizontal lines with their numbers."""
+    inner, middle = _WIDTH - _LEFT - _RIGHT, _TOP + (_HEIGHT - _TOP - _BOTTOM) / 2
+    out = [
+        f'<text x="{_LEFT + inner / 2:g}" y="18" text-anchor="middle" fill="{INK}">{escape(title)}</text>',
+        f'<text x="12" y="{middle:g}" text-anchor="middle" fill="{INK}" '
+        f'transform="rotate(-90 12 {middle:g})">{escape(upright)}</text>',
+    ]
+    for tick in y.ticks:
+        level = y.place(tick)
+        out += [
+            f'<path d="M{_LEFT:g} {level:.1f}h{inner:g}" stroke="#e5e7eb"/>',
+            f'<text x="{_LEFT - 6:g}" y="{level + 4:.1f}" text-anchor="end" fill="{SOFT}">{tick:.4g}</text>',
+        ]
+    return out
+
+
+def _below(x: float, text: str, colour: str, down: float = 15.0) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + down:g}" text-anchor="middle" fill="{colour}">'
+        f"{escape(text)}</text>"
+    )
+
+
+def _curve_panel(panel: CurvePanel, labels: Sequence[str]) -> list[str]:
+    x = _scale([value for curve in panel.curves for value in curve.x], _LEFT, _WIDTH - _RIGHT)
+    y = _scale([value for curve in panel.curves for value in curve.y], _HEIGHT - _BOTTOM, _TOP)
+    out = _axes(panel.title, panel.upright, y)
+    out += [_below(x.place(tick), f"{tick:.4g}", SOFT) for tick in x.ticks]
+    out.append(_below((x.start + x.end) / 2, panel.axis, INK, 30.0))
+    for curve in panel.curves:
+        points = " ".join(f"{x.place(a):.1f},{y.place(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True))
+        colour = _colour(labels.index(curve.label))
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+    return out
+
+
+def _box_panel(panel: BoxPanel) -> list[str]:
+    y = _scale([value for box in panel.boxes for value in box.values], _HEIGHT - _BOTTOM, _TOP)
+    out = _axes(panel.title, panel.upright, y)
+    zero = y.place(0.0)
+    out.append(f'<path d="M{_LEFT:g} {zero:.1f}H{_WIDTH - _RIGHT:g}" stroke="{SOFT}"/>')
+    room = (_WIDTH - _LEFT - _RIGHT) / max(len(panel.boxes), 1)
+    for number, box in enumerate(panel.boxes):
+        middle, half, colour = _LEFT + room * (number + 0.5), min(28.0, room / 4), _colour(number)
+        out.append(_below(middle, box.label, INK))
+        if not box.values:
+            continue
+        least, first, second, third, most = (y.place(_quantile(box.values, k / 4)) for k in range(5))
+        out += [
+            f'<path d="M{middle:.1f} {least:.1f}V{first:.1f}M{middle:.1f} {third:.1f}V{most:.1f}" '
+            f'stroke="{colour}"/>',
+            f'<rect x="{middle - half:.1f}" y="{third:.1f}" width="{2 * half:.1f}" '
+            f'height="{max(first - third, 0.5):.1f}" fill="{colour}" fill-opacity="0.2" stroke="{colour}"/>',
+            f'<path d="M{middle - half:.1f} {second:.1f}h{2 * half:.1f}" stroke="{colour}" '
+            'stroke-width="2"/>',
+        ]
+        out += [
+            f'<circle cx="{middle:.1f}" cy="{y.place(value):.1f}" r="1.8" fill="{colour}"/>'
+            for value in box.values
+        ]
+    return out
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """By straight lines between the sorted values."""
+    ranked = sorted(values)
+    place = share * (len(ranked) - 1)
+    low = floor(place)
+    high = min(low + 1, len(ranked) - 1)
+    return ranked[low] + (place - low) * (ranked[high] - ranked[low])
 
 
 def nice_step(rough: float) -> float:

@@ -1,0 +1,48 @@
+"""Charts as SVG: well-formed, and everything inside the panel."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polydag.plot.charts import Box, BoxPanel, Curve, CurvePanel, _quantile, box_charts, curve_charts
+
+SVG = "{http://www.w3.org/2000/svg}"
+numbers = st.lists(st.floats(-1e4, 1e4, allow_nan=False), min_size=1, max_size=12)
+
+
+@given(numbers, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
+@settings(max_examples=50, deadline=None)
+def test_quartiles_are_those_of_numpy(values: list[float], share: float) -> None:
+    np.testing.assert_allclose(_quantile(values, share), np.quantile(values, share), atol=1e-8)
+
+
+@given(st.lists(numbers, min_size=1, max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_boxes_lie_inside_their_panel(groups: list[list[float]]) -> None:
+    boxes = [Box(f"<{k}>", values) for k, values in enumerate(groups)]
+    root = ET.fromstring(box_charts([BoxPanel("a & b", "decrease", boxes)]))
+    places = [float(dot.attrib["cy"]) for dot in root.iter(f"{SVG}circle")]
+    assert len(places) == sum(map(len, groups))
+    assert all(29.9 <= y <= 178.1 for y in places)
+    assert "<0>" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_curves_lie_inside_their_panels_in_rows_of_four() -> None:
+    panel = CurvePanel(
+        "title", "x", "y", [Curve("one", [0.0, 0.1], [0.0, 0.93]), Curve("two", [0, 0.1], [0, 0.5])]
+    )
+    root = ET.fromstring(curve_charts([panel] * 5))
+    lines = [line.attrib["points"] for line in root.iter(f"{SVG}polyline")]
+    assert len(lines) == 10
+    ends = [tuple(map(float, point.split(","))) for line in lines for point in line.split()]
+    assert all(52 <= x <= 286 and 30 <= y <= 178 for x, y in ends)
+    assert (float(root.attrib["width"]), float(root.attrib["height"])) == (1200.0, 466.0)
+
+
+def test_a_panel_without_values_is_drawn_empty() -> None:
+    root = ET.fromstring(box_charts([BoxPanel("nothing", "y", [Box("none", [])])]))
+    assert not list(root.iter(f"{SVG}circle"))
