@@ -27,7 +27,7 @@ from polydag.orientation import weakest_cycle_edges
 from polydag.regression import extended_bic_penalty
 from polydag.solvers.notears import lasso_rates
 from polydag.solvers.penalised import Penalty, descend
-from polydag.solvers.pruning import prune
+from polydag.solvers.pruning import best_of, prune
 
 LANES = 5
 _SCREEN = 0.3  # of the least weight that could pass; penalised weights are shrunken
@@ -188,9 +188,7 @@ class LinearModel:
         rows = state["rows"]
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         results = [prune(loss, W, self.masks, "ebic") for W in state["candidates"]]
-        # Equivalent graphs have the same criterion; least squares, the method's own loss, tells them apart.
-        rank = [(round(each.criterion, 6), loss.value(each.weights)) for each in results]
-        best = min(range(len(rank)), key=rank.__getitem__)
+        best = best_of(loss, results)
         return state, self._answer(state, best, results[best].weights, results[best].criterion)
 
     def _answer(self, state: State, best: int, weights: Array, criterion: float) -> Answer:

@@ -16,7 +16,7 @@ from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.metrics import varsortability
 from polydag.solvers.notears import Solution, lambda_path, solve, solve_path
-from polydag.solvers.pruning import Pruned, prune
+from polydag.solvers.pruning import Pruned, best_of, prune
 from polydag.solvers.stability import stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
@@ -103,7 +103,7 @@ class Notears(StructureLearner):
         loss = LeastSquares.from_stats(stats)
         solutions = self._solutions(X, loss, masks)
         pruned = [prune(loss, solution.W, masks, self.threshold) for solution in solutions]
-        best = int(np.argmin([result.criterion for result in pruned]))
+        best = best_of(loss, pruned)
         self._finish(stats, loss, masks, solutions, best, pruned[best])
         return self
 

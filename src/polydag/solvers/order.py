@@ -14,6 +14,7 @@ from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 
 _SINGULAR = 1e-10
+_TIE = 1e-9
 
 
 def conditional_variance_order(loss: LeastSquares, masks: Masks) -> tuple[list[int], bool]:
@@ -33,7 +34,8 @@ def conditional_variance_order(loss: LeastSquares, masks: Masks) -> tuple[list[i
         if not free.any():
             free = remaining & ~masks.required[remaining].any(axis=0)
         variance = np.where(free, C[loss.group, range(loss.d), range(loss.d)], np.inf)
-        k = int(np.argmin(variance))
+        # Of equals the first, whatever rounding says: standardised columns all have the same variance.
+        k = int(np.argmax(variance <= variance.min() * (1 + _TIE)))
         order.append(k)
         remaining[k] = False
         for g in range(len(C)):

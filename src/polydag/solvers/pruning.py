@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,3 +41,12 @@ def prune(loss: LeastSquares, W: Array, masks: Masks, threshold: float | Literal
     left = kept & ~(weights != 0) & ~masks.required
     removed += [(int(i), int(j), "ebic") for i, j in np.argwhere(left)]
     return Pruned(weights, criterion, removed)
+
+
+def best_of(loss: LeastSquares, results: Sequence[Pruned]) -> int:
+    """Which has the lowest criterion.
+
+    Equivalent graphs have the same, up to rounding; least squares, the method's own loss, tells them apart.
+    """
+    rank = [(round(each.criterion, 6), loss.value(each.weights)) for each in results]
+    return min(range(len(rank)), key=rank.__getitem__)
