@@ -14,7 +14,7 @@ from polydag import BayesianDiscovery, DiscreteCounts, GaussianStats, Knowledge,
 from polydag.cli.main import app
 from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
-from polydag.errors import DataError, DataWarning, UsageError
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import areas, paired, roc_points
@@ -208,7 +208,7 @@ def test_forty_tasks() -> None:
         ("score", "bic", "score must be one of k2"),
         ("lambda_", 1.5, "lambda_ is a number from 0 to 1, or 'average'; got 1.5"),
         ("lambda_", "mean", "or 'average'; got 'mean'"),
-        ("method", "quick", "method must be one of auto, exact"),
+        ("method", "quick", "method must be one of auto, exact, mcmc"),
         ("max_parents", 8, "max_parents = 8 is too large: 8 variables allow at most 7"),
         ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
     ],
@@ -216,6 +216,28 @@ def test_forty_tasks() -> None:
 def test_settings_that_cannot_be(option: str, value: object, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         MultitaskDiscovery(**{option: value}).fit(clinics())
+
+
+@pytest.mark.parametrize("transfer", ["family", "none", "pool"])
+def test_chains_find_what_is_exact(transfer: str) -> None:
+    tables = clinics()
+    exact = MultitaskDiscovery(transfer=transfer, max_parents=2, method="exact").fit(tables)
+    sampled = MultitaskDiscovery(
+        transfer=transfer, max_parents=2, method="mcmc", bucket_size=3, n_steps=4000, random_state=0
+    ).fit({"a": tables[0], "b": tables[1]})
+    assert {posterior.method for posterior in sampled.posteriors_} == {"mcmc"}
+    np.testing.assert_allclose(edges(sampled), edges(exact), atol=0.05)
+    assert set(sampled.history_["task"]) == {"a", "b"}
+    assert sampled.n_iter_ > 1
+
+
+def test_chains_that_do_not_agree_are_told() -> None:
+    short = MultitaskDiscovery(max_parents=2, method="mcmc", bucket_size=2, n_steps=40, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="The chains of task 1, task 2 do not agree"):
+        short.fit(clinics())
+    assert not short.converged_
+    with pytest.raises(UsageError, match="transfer='theorem1' is exact"):
+        MultitaskDiscovery(transfer="theorem1", method="mcmc").fit(clinics())
 
 
 # The paper's tables and figures

@@ -12,7 +12,8 @@ import pandas as pd
 from polydag.discovery import edge_probabilities, exact_posterior, family_table, with_prior
 from polydag.discovery.candidates import common_candidates, how_many
 from polydag.discovery.families import FamilyTable
-from polydag.discovery.lattice import require_fit
+from polydag.discovery.lattice import fits, require_fit
+from polydag.discovery.mcmc import McmcPosterior, mcmc_posterior
 from polydag.discovery.priors import Array, certain_edges, size_prior
 from polydag.discovery.transfer import (
     COMBINATIONS,
@@ -24,7 +25,8 @@ from polydag.discovery.transfer import (
     theorem1,
 )
 from polydag.discovery.transfer.differences import Differences, from_joint, from_marginals, from_pool
-from polydag.errors import DataWarning, UsageError
+from polydag.discovery.transfer.theorem1 import require_fit as joint_fit
+from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
@@ -38,7 +40,7 @@ from polydag.stats import GaussianStats
 TRANSFERS = ("family", "theorem1", "none", "pool")
 _DISCRETE = ("k2", "bdeu", "bds")
 _SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact")
+_METHODS = ("auto", "exact", "mcmc")
 
 
 class MultitaskDiscovery(StructureLearner):
@@ -66,8 +68,12 @@ class MultitaskDiscovery(StructureLearner):
         Of parent sets: every number of parents is equally likely, or every set.
     max_parents : int
         The largest in-degree.
-    method : {"auto", "exact"}
-        "exact" sums over all orders; "auto" does so where it fits.
+    method : {"auto", "exact", "mcmc"}
+        "exact" sums over all orders, "mcmc" samples them; "auto" is exact where that fits. "theorem1" is
+        always exact.
+    n_chains, n_steps, burn_in, bucket_size : int
+        Of "mcmc": how many chains, how long (until they agree by default), and how many variables a bucket
+        has; see `BayesianDiscovery`.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column, in every task.
     equivalent_sample_size : float
@@ -83,9 +89,9 @@ class MultitaskDiscovery(StructureLearner):
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers; they hold in every task.
     n_jobs : int
-        Threads; -1 for as many as there are processors.
+        Threads, or processes for chains; -1 for as many as there are processors.
     random_state : int, optional
-        Taken by every learner; nothing is random in the exact method.
+        The seed of the chains; nothing is random in the exact method.
 
     Attributes
     ----------
@@ -136,6 +142,10 @@ class MultitaskDiscovery(StructureLearner):
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
+        n_chains: int = 4,
+        n_steps: int | None = None,
+        burn_in: int | None = None,
+        bucket_size: int = 10,
         edge_prior: Any = None,
         equivalent_sample_size: float = 1.0,
         max_candidates: int | Literal["auto"] | None = "auto",
@@ -155,6 +165,10 @@ class MultitaskDiscovery(StructureLearner):
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
+        self.n_chains = n_chains
+        self.n_steps = n_steps
+        self.burn_in = burn_in
+        self.bucket_size = bucket_size
         self.edge_prior = edge_prior
         self.equivalent_sample_size = equivalent_sample_size
         self.max_candidates = max_candidates
@@ -179,7 +193,7 @@ class MultitaskDiscovery(StructureLearner):
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(names), 0)
-        require_fit(len(names), self._memory())
+        self._require_fit(transfer, len(names))
         plain = self._tables([self._score(part) for part in stats], masks)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
         self.tasks_ = tuple(tables)
@@ -227,6 +241,14 @@ class MultitaskDiscovery(StructureLearner):
             stacklevel=3,
         )
         return "none"
+
+    def _require_fit(self, transfer: str, n: int) -> None:
+        if transfer == "theorem1":
+            if self.method == "mcmc":
+                raise UsageError("transfer='theorem1' is exact; method='mcmc' goes with 'family'.")
+            joint_fit(n, self._memory())
+        elif self.method == "exact":
+            require_fit(n, self._memory())
 
     def _prior(self) -> TransferPrior:
         if self.transfer_prior is not None:
@@ -302,10 +324,25 @@ class MultitaskDiscovery(StructureLearner):
         found: list[Posterior] = []
         for k, table in enumerate(tables):
             report("tasks", k, len(tables))
-            found.append(exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory()))
+            found.append(self._posterior(table, "" if one_for_all else self.tasks_[k]))
         self.posteriors_ = found * len(self.tasks_) if one_for_all else found
         edges: Array = np.array([posterior.probabilities for posterior in self.posteriors_])
         return (from_pool if one_for_all else from_marginals)(names, self.tasks_, edges)
+
+    def _posterior(self, table: FamilyTable, task: str) -> Posterior:
+        exact = self.method == "exact" or (self.method == "auto" and fits(table.n, self._memory()))
+        if exact:
+            return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
+        return mcmc_posterior(
+            table,
+            n_chains=self.n_chains,
+            n_steps=self.n_steps,
+            burn_in=self.burn_in,
+            bucket_size=self.bucket_size,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            name=f"chains {task}",
+        )
 
     def _finish(self, found: Differences, masks: Masks, names: tuple[str, ...]) -> None:
         self._differences = found
@@ -319,14 +356,36 @@ class MultitaskDiscovery(StructureLearner):
         mean = found.edges.mean(axis=0)
         graph, edges = Posterior(names, mean, "mean").acyclic(self.threshold, keep=masks.required)
         removed += [(edge, "part of a cycle in the mean") for edge in edges]
+        unmixed = [
+            task
+            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            if isinstance(posterior, McmcPosterior) and not posterior.mixed
+        ]
+        history = [
+            row
+            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            for row in _history(task, posterior)
+        ]
         self._keep(
             graph,
             raw_weights=mean,
-            history=[
-                {"task": task, "log_evidence": posterior.log_evidence}
-                for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
-            ],
+            history=history,
             pruned=removed,
-            converged=True,
-            n_iter=1,
+            converged=not unmixed,
+            n_iter=int(sum(row.get("steps", 1) for row in history)),
         )
+        if unmixed:
+            warnings.warn(
+                f"The chains of {', '.join(unmixed)} do not agree: do not rely on these probabilities. Give "
+                "them more steps (n_steps), or larger buckets (bucket_size).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:
+    """How one task's posterior came about: a row for each round of its chains."""
+    if isinstance(posterior, McmcPosterior):
+        rounds = posterior.history.to_dict("records")
+        return [{"task": task, **{str(name): value for name, value in row.items()}} for row in rounds]
+    return [{"task": task, "log_evidence": posterior.log_evidence}]
