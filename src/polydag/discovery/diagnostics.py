@@ -46,17 +46,17 @@ class Diagnostics:
         r_hat, ess = self.worst
         return r_hat <= MAX_RHAT and ess >= MIN_ESS
 
-    def frame(self, names: tuple[str, ...], probabilities: Array) -> pd.DataFrame:
-        """One row an edge: source, target, probability, r_hat, ess, mcse; the most probable first."""
+    def frame(self, names: tuple[str, ...]) -> pd.DataFrame:
+        """One row an edge: source, target, r_hat, ess, mcse."""
         import pandas as pd
 
         i, j = np.nonzero(~np.eye(len(names), dtype=bool))
-        rows = {"probability": probabilities, "r_hat": self.r_hat, "ess": self.ess, "mcse": self.mcse}
+        columns = {"r_hat": self.r_hat, "ess": self.ess, "mcse": self.mcse}
         labels = np.array(names, dtype=object)
-        frame = pd.DataFrame(
-            {"source": labels[i], "target": labels[j]} | {name: values[i, j] for name, values in rows.items()}
+        return pd.DataFrame(
+            {"source": labels[i], "target": labels[j]}
+            | {key: values[i, j] for key, values in columns.items()}
         )
-        return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
 
 
 def diagnose(edges: Array, least: float = _CONSTANT) -> Diagnostics:

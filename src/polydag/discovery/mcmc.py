@@ -7,14 +7,15 @@ Rao-Blackwellised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.discovery import bucket
 from polydag.discovery.chains import Length, Run, run_chains
+from polydag.discovery.diagnostics import MAX_RHAT, MIN_ESS
 from polydag.discovery.draws import BucketDraws
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.features import ModularPosterior
@@ -113,8 +114,27 @@ class McmcPosterior(ModularPosterior):
     """
 
     mixed: bool = False
-    history: pd.DataFrame | None = None
+    history: pd.DataFrame = field(default_factory=lambda: _history([]))
     bucket_size: int = 10
+
+    @property
+    def n_steps(self) -> int:
+        """The length of each chain, burn-in included."""
+        last = self._last()
+        return int(last["burn_in"] + last["steps"])
+
+    def disagreement(self) -> str:
+        """What is wrong with chains that have not mixed, and what to do."""
+        last = self._last()
+        return (
+            f"The Markov chains have not mixed after {self.n_steps} steps: R-hat is up to "
+            f"{last['r_hat']:.2f} (at most {MAX_RHAT:g} wanted), and the effective number of draws down to "
+            f"{last['ess']:.0f} (at least {MIN_ESS:g}). Run longer (n_steps), with larger buckets "
+            "(bucket_size) or fewer variables; posterior_.diagnostics tells which edges are affected."
+        )
+
+    def _last(self) -> dict[str, Any]:
+        return {str(name): value for name, value in self.history.iloc[-1].items()}
 
     def families_of(self, node: int) -> Array:
         """The probability of each parent set of a variable, over an even choice of the sampled states."""
@@ -199,8 +219,6 @@ def mcmc_posterior(
 
 
 def _posterior(table: FamilyTable, run: Run, bucket_size: int, n_jobs: int) -> McmcPosterior:
-    import pandas as pd
-
     probabilities = np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0)
     return McmcPosterior(
         names=table.names,
@@ -209,13 +227,19 @@ def _posterior(table: FamilyTable, run: Run, bucket_size: int, n_jobs: int) -> M
         candidates=table.candidates,
         sets=table.sets,
         draws=BucketDraws(run.states, run.log_weights),
-        diagnostics=run.diagnostics.frame(table.names, probabilities),
+        diagnostics=run.diagnostics.frame(table.names),
         table=table,
         n_jobs=n_jobs,
         mixed=run.mixed,
-        history=pd.DataFrame(run.history),
+        history=_history(run.history),
         bucket_size=bucket_size,
     )
+
+
+def _history(rounds: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rounds)
 
 
 def _best_families(table: FamilyTable, order: Index) -> Index:

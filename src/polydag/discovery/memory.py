@@ -21,9 +21,14 @@ def available_memory() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
+def usable_memory() -> float:
+    """Bytes that a computation may take of them."""
+    return _SHARE * available_memory()
+
+
 def require_memory(need: float, what: str, fits: Callable[[float], str], limit: float | None = None) -> None:
     """Raise when `need` bytes are more than there are, with what would fit instead."""
-    have = _SHARE * available_memory() if limit is None else limit
+    have = usable_memory() if limit is None else limit
     if need > have:
         raise UsageError(f"{what} needs {in_words(need)}; {in_words(have)} can be used. {fits(have)}.")
 

@@ -10,12 +10,22 @@ import pandas as pd
 
 from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
 from polydag.data.table import Table
-from polydag.discovery import choose_candidates, edge_probabilities, exact_posterior, family_table, with_prior
+from polydag.discovery import (
+    choose_candidates,
+    edge_probabilities,
+    exact_posterior,
+    family_table,
+    mcmc_posterior,
+    with_prior,
+)
 from polydag.discovery.candidates import Candidates, how_many
+from polydag.discovery.chains import Length
+from polydag.discovery.exact import ExactPosterior
 from polydag.discovery.families import FamilyTable
-from polydag.discovery.lattice import require_fit
+from polydag.discovery.lattice import fits, require_fit
+from polydag.discovery.mcmc import McmcPosterior
 from polydag.discovery.priors import Array, certain_edges, size_prior
-from polydag.errors import DataError, DataWarning, UsageError
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
@@ -33,7 +43,7 @@ from polydag.stats import GaussianStats
 
 _DISCRETE = ("k2", "bdeu", "bds")
 _SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact")
+_METHODS = ("auto", "exact", "mcmc")
 
 
 class BayesianDiscovery(StructureLearner):
@@ -47,8 +57,9 @@ class BayesianDiscovery(StructureLearner):
         Of parent sets: every number of parents is equally likely, or every set.
     max_parents : int
         The largest in-degree.
-    method : {"auto", "exact"}
-        "exact" sums over all orders, for up to 25 to 29 variables; "auto" does so where it fits.
+    method : {"auto", "exact", "mcmc"}
+        "exact" sums over all orders, for up to 25 to 29 variables; "mcmc" samples orders by Markov chains,
+        for any number of variables; "auto" is exact where memory and a few minutes allow it.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
     equivalent_sample_size : float
@@ -64,21 +75,34 @@ class BayesianDiscovery(StructureLearner):
         Gigabytes that may be used; what is available by default.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
+    n_chains : int
+        Independent Markov chains of "mcmc"; at least 2 to see whether they agree.
+    n_steps : int, optional
+        The length of each chain, burn-in included; chosen by the diagnostics if not given.
+    burn_in : int, optional
+        Steps at the beginning that are not used; half of all by default.
+    bucket_size : int
+        Of a state of the chains, all orders of so many neighbouring variables are summed over exactly.
     n_jobs : int
-        Threads; -1 for as many as there are processors.
+        Threads for scores and sums, processes for chains; -1 for as many as there are processors. The result
+        does not depend on it.
     random_state : int, optional
-        Taken by every learner; nothing is random in the exact method.
+        The seed of the chains; nothing is random in the exact method.
 
     Attributes
     ----------
     posterior_ : Posterior
         `posterior_.edges`, `posterior_.parents(name)`, `posterior_.graph(threshold)`, and more.
     best_graph_ : Graph
-        A network with the highest score, prior included.
+        A network with the highest score, prior included; the best that was seen, where orders are sampled.
     best_score_ : float
         Its log score.
-    log_evidence_ : float
-        The logarithm of the sum over orders (prior factors are not normalised).
+    log_evidence_ : float or None
+        The logarithm of the sum over orders (prior factors are not normalised); None where they are sampled.
+    converged_ : bool
+        Whether the chains agree; True for the exact method. If not, a `ConvergenceWarning` says so.
+    history_ : DataFrame
+        One row a round of the chains (steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed).
     candidates_ : DataFrame
         variable, candidates, best_left_out (the gain of the best variable that is no candidate); empty where
         all are.
@@ -96,6 +120,8 @@ class BayesianDiscovery(StructureLearner):
     Koivisto, M. (2006). Advances in exact Bayesian structure discovery in Bayesian networks.
     Silander, T. and Myllymäki, P. (2006). A simple approach for finding the globally optimal Bayesian network
     structure.
+    Niinimäki, T., Parviainen, P. and Koivisto, M. (2011). Partial order MCMC for structure discovery in
+    Bayesian networks.
 
     Examples
     --------
@@ -108,7 +134,7 @@ class BayesianDiscovery(StructureLearner):
     posterior_: Posterior
     best_graph_: Graph
     best_score_: float
-    log_evidence_: float
+    log_evidence_: float | None
     candidates_: pd.DataFrame
 
     def __init__(
@@ -125,6 +151,10 @@ class BayesianDiscovery(StructureLearner):
         threshold: float = 0.5,
         memory: float | None = None,
         knowledge: Knowledge | None = None,
+        n_chains: int = 4,
+        n_steps: int | None = None,
+        burn_in: int | None = None,
+        bucket_size: int = 10,
         n_jobs: int = 1,
         random_state: int | None = None,
     ) -> None:
@@ -139,6 +169,10 @@ class BayesianDiscovery(StructureLearner):
         self.threshold = threshold
         self.memory = memory
         self.knowledge = knowledge
+        self.n_chains = n_chains
+        self.n_steps = n_steps
+        self.burn_in = burn_in
+        self.bucket_size = bucket_size
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -150,7 +184,9 @@ class BayesianDiscovery(StructureLearner):
         stats = self._statistics(X)
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(stats.names), 0)
-        require_fit(len(stats.names), self._memory())
+        if self.method == "exact":
+            require_fit(len(stats.names), self._memory())
+        Length(self.n_chains, self.n_steps, self.burn_in)
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
         options = {"equivalent_sample_size": self.equivalent_sample_size}
@@ -201,21 +237,37 @@ class BayesianDiscovery(StructureLearner):
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
 
+    def _posterior(self, table: FamilyTable) -> ExactPosterior | McmcPosterior:
+        if self.method == "exact" or (self.method == "auto" and fits(table.n, self._memory())):
+            return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
+        return mcmc_posterior(
+            table,
+            n_chains=self.n_chains,
+            n_steps=self.n_steps,
+            burn_in=self.burn_in,
+            bucket_size=self.bucket_size,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+
     def _finish(self, table: FamilyTable, masks: Masks) -> None:
-        posterior = exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
+        posterior = self._posterior(table)
         self.posterior_ = posterior
         self.best_graph_, self.best_score_ = posterior.best_graph()
-        assert posterior.log_evidence is not None
         self.log_evidence_ = posterior.log_evidence
         graph, removed = posterior.acyclic(self.threshold, keep=masks.required)
+        history = pd.DataFrame([{"families": table.scores.size, "log_evidence": self.log_evidence_}])
+        sampled = posterior if isinstance(posterior, McmcPosterior) else None
         self._keep(
             graph,
             raw_weights=posterior.probabilities,
-            history=[{"families": table.scores.size, "log_evidence": self.log_evidence_}],
+            history=sampled.history if sampled else history,
             pruned=[(edge, "part of a cycle") for edge in removed],
-            converged=True,
-            n_iter=1,
+            converged=sampled.mixed if sampled else True,
+            n_iter=sampled.n_steps if sampled else 1,
         )
+        if sampled and not sampled.mixed:
+            warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=3)
 
 
 def _frame(X: Any) -> pd.DataFrame:

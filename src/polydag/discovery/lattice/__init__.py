@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.discovery.families import FamilyTable
-from polydag.discovery.memory import in_words, require_memory
+from polydag.discovery.memory import in_words, require_memory, usable_memory
 from polydag.discovery.threads import run
 from polydag.errors import DataError
 from polydag.progress import report
@@ -29,6 +29,7 @@ _SPAN = 620.0  # logarithms of α within this are plain numbers; the rest of a b
 _BAND = 1000 * np.log(2.0)
 _MOST = 40  # variables, beyond which no machine of the day has the memory
 _BYTES = 12.0  # a mantissa and a band
+_PATIENCE = 200.0  # seconds: what takes longer is not begun unless asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,15 +243,21 @@ def seconds(n: int) -> float:
     return 1e-8 * n * 2.0**n
 
 
+def fits(n: int, limit: float | None = None) -> bool:
+    """Whether n variables are few enough for the memory, and for a wait of a few minutes."""
+    have = usable_memory() if limit is None else limit
+    return n < _MOST and memory(n) <= have and seconds(n) <= _PATIENCE
+
+
 def require_fit(n: int, limit: float | None = None) -> None:
     """Raise when n variables are too many for the memory, with how many would fit."""
 
-    def fits(have: float) -> str:
+    def what_fits(have: float) -> str:
         most = max((k for k in range(1, _MOST) if memory(k) <= have), default=0)
         return (
             f"Up to {most} variables fit ({in_words(memory(most))}, about {seconds(most):.0f} s). "
-            "Leave variables out"
+            "Leave variables out, or sample (method='mcmc')"
         )
 
     what = f"The exact posterior of {n} variables (about {seconds(min(n, 200)):.0f} s)"
-    require_memory(memory(min(n, 200)), what, fits, limit)
+    require_memory(memory(min(n, 200)), what, what_fits, limit)
