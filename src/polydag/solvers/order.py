@@ -35,7 +35,8 @@ def conditional_variance_order(loss: LeastSquares, masks: Masks) -> tuple[list[i
             free = remaining & ~masks.required[remaining].any(axis=0)
         variance = np.where(free, C[loss.group, range(loss.d), range(loss.d)], np.inf)
         # Of equals the first, whatever rounding says: standardised columns all have the same variance.
-        k = int(np.argmax(variance <= variance.min() * (1 + _TIE)))
+        least = variance.min()
+        k = int(np.argmax(variance <= least + _TIE * abs(least)))
         order.append(k)
         remaining[k] = False
         for g in range(len(C)):
