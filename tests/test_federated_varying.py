@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from polydag import GaussianStats, Graph, Knowledge, Regimes, metrics, simulate
-from polydag.errors import UsageError
+from polydag.errors import DataError, UsageError
 from polydag.federated.own_linear import OwnLinearLocal, family_losses, ridge_weights
 from polydag.learners.federated import FederatedNotears
 
@@ -94,7 +94,7 @@ def test_one_graph_where_pooling_would_mix_up_the_signs(seed: int) -> None:
 
 def test_what_leaves_a_party_that_differs() -> None:
     _, tables = different(3, d=5, k=3)
-    ledger = FederatedNotears(method="varying", lambda_=0.2).fit(tables).disclosure_
+    ledger = FederatedNotears(method="varying", lambda_=0.2, privacy="none").fit(tables).disclosure_
     assert set(ledger["name"]) == {"rows", "squares", "weights"}
     assert (ledger["name"] == "weights").sum() == len(tables)  # the mean coefficients, once
 
@@ -112,6 +112,19 @@ def test_parties_that_differ_and_have_set_variables() -> None:
     model = FederatedNotears(method="varying").fit(parts)
     assert {(edge.source, edge.target) for edge in model.graph_.edges()} == {("a", "b"), ("b", "c")}
     assert model.party_weights_["watched 1"][0, 1] == pytest.approx(-1.5, abs=0.2)
+
+
+@pytest.mark.parametrize("method", ["admm", "moments", "varying"])
+def test_a_variable_that_was_always_set_is_told(method: str) -> None:
+    rng = np.random.default_rng(0)
+    parts = {
+        f"site {k}": Regimes(
+            {frozenset({"b"}): GaussianStats.from_data(rng.normal(size=(30, 2)), names=["a", "b"])}
+        )
+        for k in range(3)
+    }
+    with pytest.raises(DataError, match="b was set in every row at every site"):
+        FederatedNotears(method=method).fit(parts)
 
 
 def test_knowledge_goes_with_parties_that_differ() -> None:
@@ -137,18 +150,19 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
     dag = simulate.dag(8, expected_edges=8, random_state=1)
     rows = simulate.linear(dag, n=300, random_state=2)
     parts = [rows.iloc[part] for part in np.array_split(np.arange(len(rows)), 4)]
-    model = FederatedNotears(method="voting").fit(parts)
+    model = FederatedNotears(method="voting", privacy="none").fit(parts)
     assert metrics.shd(true=dag, estimate=model.graph_) <= 3
     assert sorted(set(model.history_["lambda_"])) == pytest.approx(
         sorted(model.history_["lambda_"].max() / 2**k for k in range(5))
     )
     assert model.lambda_used_ in set(model.history_["lambda_"])
     assert set(model.disclosure_["name"]) == {"rows", "sums", "rank", "squares", "edges", "weights"}
-    fixed = FederatedNotears(method="voting", lambda_=model.lambda_used_).fit(parts)
+    fixed = FederatedNotears(method="voting", lambda_=model.lambda_used_, privacy="none").fit(parts)
     assert np.array_equal(fixed.votes_, model.votes_)
     assert fixed.n_rounds_ == 1
     assert fixed.lambda_used_ == model.lambda_used_
-    stable = FederatedNotears(method="voting", lambda_="stability", random_state=0).fit(parts)
+    setting = {"method": "voting", "lambda_": "stability", "privacy": "none", "random_state": 0}
+    stable = FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
     assert stable.lambda_used_ in set(model.history_["lambda_"])
 
 
@@ -157,4 +171,6 @@ def test_a_learner_of_its_own_chooses_its_own_penalty() -> None:
 
     _, tables = different(0, d=4, k=4)
     with pytest.raises(UsageError, match="stability"):
-        FederatedNotears(method="voting", learner=EqualVariance(), lambda_="stability").fit(tables)
+        FederatedNotears(method="voting", learner=EqualVariance(), lambda_="stability", privacy="none").fit(
+            tables
+        )

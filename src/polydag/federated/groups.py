@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.errors import DataError
+
 
 def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> NDArray[np.int64]:
     """The group of each variable.
@@ -25,3 +27,11 @@ def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> 
     pattern = [tuple(name in targets for targets in known) for name in names]
     order = {each: number for number, each in enumerate(dict.fromkeys(pattern))}
     return np.array([order[each] for each in pattern], dtype=np.int64)
+
+
+def require_rows(names: Sequence[str], group: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
+    """Say which variable no row scores; `rows` are the numbers of rows of each group, over all sites."""
+    if nobody := [name for name, g in zip(names, group, strict=True) if not rows[g] > 0]:
+        raise DataError(
+            f"{nobody[0]} was set in every row at every site, so nothing can be learned of its causes."
+        )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.federated.groups import require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array, Sizes, Step
 from polydag.federated.programs import Answer, Ask, State, Total
@@ -78,6 +79,7 @@ class LinearModel:
 
     def _centred(self, state: State, total: Total) -> tuple[State, Ask]:
         rows = total.arrays["rows"]
+        require_rows(self.names, self.group, rows)
         centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
         # The sum of ranks over all sites: by it a site's eigenvalues are sized.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
+from polydag.federated.groups import require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.stats import GaussianStats, Regimes
@@ -39,6 +40,7 @@ class Moments:
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
         """The centre, then the statistics."""
         if str(state["phase"]) == "centre":
+            require_rows(self.names, self.group, total.arrays["rows"])
             centre = total.arrays["sums"] / np.maximum(total.arrays["rows"], 1.0)[:, None]
             regimes = [sorted(targets) for targets in self.regimes]
             state = {"phase": np.array("scatter"), "centre": centre}

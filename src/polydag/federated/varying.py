@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.federated.groups import require_rows
 from polydag.federated.model import Array
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
@@ -73,6 +74,7 @@ class Varying:
 
     def _start(self, state: State, total: Total) -> tuple[State, Ask]:
         rows = total.arrays["rows"]
+        require_rows(self.names, self.group, rows)
         variance = total.arrays["squares"] / np.maximum(rows, 1.0)[:, None]
         scale = np.sqrt(variance.max(axis=0))
         scale = np.where(scale > 0, scale, 1.0)
