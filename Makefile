@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery clean
+.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,7 +57,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery  ## All benchmarks
+bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -71,6 +71,16 @@ bench-search: $(VENV)/.bench  ## GES and PC
 
 bench-discovery: $(VENV)/.bench  ## Posteriors
 	@$(BIN)/python benchmarks/discovery.py
+
+bench-linked: $(VENV)/.bench  ## Linked rows: speed, and the accuracy of row correlations
+	@$(BIN)/python benchmarks/linked.py
+	@$(BIN)/python benchmarks/linked_accuracy.py
+
+bench-linked-paper: $(VENV)/.bench  ## The linked-rows paper's tables (needs POLYDAG_DATA)
+	@$(BIN)/polydag reproduce linked --table 1 --table 2 --seeds 10 --out runs/linked-ours --force
+	@$(BIN)/polydag reproduce linked --table 3 --table 4 --seeds 3 --out runs/linked-real --force
+	@$(BIN)/polydag reproduce linked --preset published --table 1 --table 2 --seeds 3 --out runs/linked-published --force
+	@$(BIN)/python benchmarks/linked_paper.py runs/linked-ours runs/linked-real runs/linked-published
 
 clean:  ## Remove the environment and everything built
 	@rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import Result
 from scipy.linalg import block_diag
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 from polydag import (
@@ -212,6 +214,29 @@ def test_more_columns_than_rows_with_a_tiny_penalty(rows: pd.DataFrame) -> None:
     with pytest.warns(DataWarning, match="The path stopped"):
         model = LinkedRowsDAG(SCHOOL[:30], order=list(rows.columns), lambda_=1e-6).fit(few)
     assert np.isfinite(model.raw_weights_).all()
+
+
+def test_equal_columns_that_outnumber_the_rows(rows: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="x0 = x1"):
+        LinkedRowsDAG(SCHOOL[:30]).fit(rows.iloc[:30].assign(x1=rows["x0"]))
+
+
+def test_a_pipeline_is_the_learner_of_an_unknown_order(rows: pd.DataFrame) -> None:
+    parts = make_pipeline(RowDecorrelator(SCHOOL, n_permutations=1, random_state=0), GES()).fit(rows)
+    whole = LinkedRowsDAG(SCHOOL, learner=GES(), n_permutations=1, random_state=0).fit(rows)
+    assert parts[-1].graph_.edges() == whole.graph_.edges()
+
+
+def test_the_documentation_shows_what_the_example_prints(
+    reference_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(__file__).parents[1]
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(root / "examples" / "pupils_and_counties.py"), run_name="__main__")
+    assert capsys.readouterr().out.strip() in (root / "docs" / "linked-rows.md").read_text(encoding="utf-8")
+    for name in ("pupils", "counties"):
+        kept = (root / "docs" / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert (tmp_path / f"{name}.svg").read_text(encoding="utf-8") == kept
 
 
 def test_pupils_in_schools(reference_data: Path) -> None:
