@@ -142,7 +142,7 @@ def test_the_default_penalties_end_where_they_should() -> None:
 def test_moments_give_the_pooled_statistics(seed: int, sizes: list[int], far: float) -> None:
     rng = np.random.default_rng(seed)
     tables = [rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)) + far + rng.normal() for n in [9, *sizes]]
-    model = FederatedNotears(method="moments", learner=EqualVariance()).fit(tables)
+    model = FederatedNotears(method="moments", learner=EqualVariance(), privacy="none").fit(tables)
     pooled = EqualVariance().fit(np.concatenate(tables))
     assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
     assert model.weights_ == pytest.approx(pooled.weights_, rel=1e-8, abs=1e-8)
@@ -159,10 +159,10 @@ def test_moments_equal_pooling_for_any_learner(rows: pd.DataFrame) -> None:
 
 def test_admm_with_one_site_is_pooled_notears(dag: Graph, rows: pd.DataFrame) -> None:
     pooled = Notears().fit(rows)
-    model = FederatedNotears().fit([rows])
+    model = FederatedNotears(privacy="none").fit([rows])
     assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
     assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
-    fixed = FederatedNotears(lambda_=0.1, threshold=0.0).fit([rows])
+    fixed = FederatedNotears(lambda_=0.1, threshold=0.0, privacy="none").fit([rows])
     loss = LeastSquares.from_stats(GaussianStats.from_data(rows))
     best = Notears(lambda_=0.1).fit(rows)
     assert fixed.raw_weights_ == pytest.approx(best.raw_weights_, abs=0.02)
@@ -191,7 +191,7 @@ def test_parties_of_unequal_size_in_another_order_and_other_units(rows: pd.DataF
 
 
 def test_the_papers_schedule(dag: Graph, rows: pd.DataFrame) -> None:
-    model = FederatedNotears(schedule="paper", random_state=0).fit(split(rows, 4))
+    model = FederatedNotears(schedule="paper", privacy="none", random_state=0).fit(split(rows, 4))
     assert model.lambda_used_ == 0.01
     assert np.abs(model.weights_[model.graph_.adjacency]).min() >= 0.3
     assert model.n_rounds_ <= 202
@@ -206,8 +206,9 @@ def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
     assert metrics.shd(true=dag, estimate=whole.graph_) <= 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        some = FederatedNotears(method="fedavg", participation=0.5, random_state=3).fit(split(rows, 8))
-        again = FederatedNotears(method="fedavg", participation=0.5, random_state=3).fit(split(rows, 8))
+        setting = {"method": "fedavg", "participation": 0.5, "privacy": "none", "random_state": 3}
+        some = FederatedNotears(**setting).fit(split(rows, 8))  # type: ignore[arg-type]
+        again = FederatedNotears(**setting).fit(split(rows, 8))  # type: ignore[arg-type]
     assert some.graph_ == again.graph_
     assert metrics.shd(true=dag, estimate=some.graph_) <= 6
     asked = some.disclosure_.query("round == 5")["site"].nunique()
@@ -263,7 +264,7 @@ def test_rows_in_which_a_variable_was_set_do_not_score_it(method: str) -> None:
         "set": Regimes({frozenset({"b"}): GaussianStats.from_data(second)}),
     }
     pooled = Notears().fit(parts["watched"] + parts["set"])
-    model = FederatedNotears(method=method).fit(parts)
+    model = FederatedNotears(method=method, privacy="none").fit(parts)
     assert np.array_equal(model.graph_.adjacency, truth.adjacency)
     assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
     assert model.weights_[0, 1] == pytest.approx(1.0, abs=0.15)
@@ -275,20 +276,23 @@ def test_groups_of_variables() -> None:
 
 
 def test_stability_over_halves_of_the_parties(dag: Graph, rows: pd.DataFrame) -> None:
-    model = FederatedNotears(method="moments", lambda_="stability", random_state=1).fit(split(rows, 6))
+    setting = {"method": "moments", "lambda_": "stability", "privacy": "none", "random_state": 1}
+    model = FederatedNotears(**setting).fit(split(rows, 6))  # type: ignore[arg-type]
     assert metrics.shd(true=dag, estimate=model.graph_) <= 1
     assert model.lambda_used_ > 0
     ledger = model.disclosure_
     assert ledger["round"].is_monotonic_increasing
     assert ledger["round"].max() == 2 * (1 + 10 * 4 + 1)  # the path, the halves at four penalties, the end
     with pytest.raises(UsageError, match="at least 4"):
-        FederatedNotears(lambda_="stability").fit(split(rows, 3))
+        FederatedNotears(lambda_="stability", privacy="none").fit(split(rows, 3))
+    with pytest.raises(UsageError, match="at least 12 of them, with masked sums"):
+        FederatedNotears(lambda_="stability").fit(split(rows, 6))
 
 
 def test_the_disclosure_says_what_left(rows: pd.DataFrame) -> None:
-    model = FederatedNotears().fit({"north": rows.iloc[:150], "south": rows.iloc[150:]})
+    model = FederatedNotears(privacy="none").fit({"north": rows.iloc[:150], "south": rows.iloc[150:]})
     ledger = model.disclosure_
-    assert list(ledger.columns)[:6] == ["site", "round", "name", "shape", "bytes", "masked"]
+    assert list(ledger.columns)[:7] == ["site", "round", "name", "shape", "bytes", "masked", "noise"]
     assert set(ledger["site"]) == {"north", "south"}
     assert not ledger["masked"].any()
     families = ledger[ledger["name"] == "families"]
@@ -301,18 +305,18 @@ def test_another_scale_at_one_site_is_told_with_the_column(rows: pd.DataFrame) -
     parts = {"north": rows.iloc[:390], "south": rows.iloc[390:].assign(x3=rows["x3"] * 1e-3)}
     for method in ("admm", "moments"):
         with pytest.warns(DataWarning, match=r"south: column x3 .* compare the units"):
-            FederatedNotears(method=method).fit(parts)
+            FederatedNotears(method=method, privacy="none").fit(parts)
 
 
 def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"south does not take part.*lacks x3"):
-        FederatedNotears().fit({"north": rows, "south": rows.drop(columns="x3")})
-    with pytest.raises(DataError, match=r"south does not take part.*another order"):
-        FederatedNotears(method="voting").fit({"north": rows, "south": rows[rows.columns[::-1]]})
+        FederatedNotears().fit({"north": rows, "south": rows.drop(columns="x3"), "west": rows})
+    with pytest.raises(DataError, match=r"site 2 does not take part.*another order"):
+        FederatedNotears(method="voting").fit([rows, rows[rows.columns[::-1]], rows])
     with pytest.raises(DataError, match=r"south: .*x2"):
         FederatedNotears().fit({"north": rows, "south": rows.assign(x2="a")})
     with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):
-        FederatedNotears(min_rows=5).fit([rows, rows.iloc[:3]])
+        FederatedNotears(min_rows=5).fit([rows, rows.iloc[:3], rows])
     with pytest.raises(UsageError, match="several tables"):
         FederatedNotears().fit(rows)
     with pytest.raises(DataError, match="no parties"):
@@ -333,4 +337,4 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
 )
 def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.DataFrame) -> None:
     with pytest.raises(UsageError, match=why):
-        FederatedNotears(**setting).fit(split(rows, 2))  # type: ignore[arg-type]
+        FederatedNotears(**setting).fit(split(rows, 3))  # type: ignore[arg-type]

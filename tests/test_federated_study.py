@@ -39,9 +39,9 @@ def test_fit_as_parties_writes_what_left(files: list[str], tmp_path: Path, dag: 
     out = tmp_path / "run"
     result = CliRunner().invoke(app, ["fit", "--as", "parties", *files, "--out", str(out), "--seed", "1"])
     assert result.exit_code == 0, result.output
-    assert "privacy = none" in result.output
+    assert "privacy = masked" in result.output
     told = json.loads((out / "disclosure.json").read_text())
-    assert told["privacy"] == "none"
+    assert told["privacy"] == "masked"
     assert told["bytes"] == sum(entry["bytes"] for entry in told["entries"])
     assert {entry["site"] for entry in told["entries"]} == set(files)
     assert sum(row["times"] for row in told["summary"]) == len(told["entries"])
@@ -106,6 +106,36 @@ def test_bad_descriptions_of_a_study_are_told(files: list[str], tmp_path: Path) 
             runs.perform(PartiesConfig(data=tuple(files), **change), tmp_path / "r")  # type: ignore[arg-type]
 
 
+def test_what_was_set_in_rows_is_a_column(tmp_path: Path) -> None:
+    names = ["dose", "crp", "pain"]
+    truth = Graph.from_edges(names, [("dose", "crp", 1.0), ("crp", "pain", 1.0)])
+    cut = Graph.from_edges(names, [("crp", "pain", 1.0)])
+    files = []
+    for k in range(3):
+        watched = simulate.linear(truth, n=120, random_state=k).assign(did="none")
+        held = simulate.linear(cut, n=120, noise_scale=np.array([1.0, 3.0, 1.0]), random_state=9 + k)
+        table = pd.concat([watched, held.assign(did="crp")]) if k else watched.drop(columns="did")
+        table.to_csv(tmp_path / f"s{k}.csv", index=False)
+        files.append(str(tmp_path / f"s{k}.csv"))
+    out = tmp_path / "run"
+    command = ["fit", "--as", "parties", *files, "--interventions", "did", "--out", str(out), "--seed", "1"]
+    result = CliRunner().invoke(app, [*command, "--method", "moments"])
+    assert result.exit_code == 0, result.output
+    edges = {
+        (edge["source"], edge["target"]) for edge in json.loads((out / "graph.json").read_text())["edges"]
+    }
+    assert edges == {("dose", "crp"), ("crp", "pain")}
+    assert 'interventions = "did"' in (out / "config.toml").read_text()
+    wrong = pd.read_csv(files[1]).assign(did="fever")
+    wrong.to_csv(files[1], index=False)
+    with pytest.raises(DataError, match=r"s1\.csv: An intervention names fever.*joined by \+"):
+        runs.perform(PartiesConfig(data=tuple(files), interventions="did"), tmp_path / "r")
+    for file in files[1:]:
+        pd.read_csv(file).drop(columns="did").to_csv(file, index=False)
+    with pytest.raises(UsageError, match="No file has a column ate"):
+        runs.perform(PartiesConfig(data=tuple(files), interventions="ate"), tmp_path / "r")
+
+
 def test_an_interrupted_fit_goes_on_to_the_same_graph(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +176,12 @@ def test_the_demo_of_parties(tmp_path: Path) -> None:
 
 def test_a_summary_of_disclosures_adds_up() -> None:
     ledger = pd.DataFrame(
-        [("a", 1, "x", "2", 16, False), ("a", 2, "x", "2", 16, False), ("b", 1, "x", "2", 16, False)],
-        columns=["site", "round", "name", "shape", "bytes", "masked"],
+        [
+            ("a", 1, "x", "2", 16, False, 0.0),
+            ("a", 2, "x", "2", 16, False, 0.0),
+            ("b", 1, "x", "2", 16, False, 0.0),
+        ],
+        columns=["site", "round", "name", "shape", "bytes", "masked", "noise"],
     )
     told = disclosure(ledger, "none")
     assert told["bytes"] == 48

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from polydag.cli import check, compare, demo, export, fit, reproduce, simulate
+from polydag.cli import check, compare, demo, export, fit, ledger, reproduce, simulate
 from polydag.cli.telling import told
 
 app = typer.Typer(
@@ -44,7 +44,7 @@ def polydag(
     """
 
 
-for _command in (demo, check, fit, simulate, compare, export, reproduce):
+for _command in (demo, check, fit, simulate, compare, export, ledger, reproduce):
     app.command(_command.NAME)(told(_command.command))
 
 

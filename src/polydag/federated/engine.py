@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from polydag.federated.ledger import Disclosed, entries
+from polydag.federated.ledger import Disclosed, table
 from polydag.federated.machine import DONE, RUNNING, Coordinator, CoordinatorState, Site, SiteState
 from polydag.federated.messages import COORDINATOR, Message, timeout
 
@@ -14,11 +14,15 @@ Carrier = Callable[[Message], list[Message]]
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """A study under way: the states of all machines and what has left the sites."""
+    """A study under way: the states of all machines."""
 
     coordinator: CoordinatorState
     sites: Mapping[str, SiteState]
-    disclosed: tuple[Disclosed, ...] = ()
+
+    @property
+    def disclosed(self) -> tuple[Disclosed, ...]:
+        """What has left the sites, as their ledgers say."""
+        return table({name: state.ledger for name, state in self.sites.items()})
 
     @property
     def finished(self) -> bool:
@@ -54,7 +58,6 @@ def run(
     first = under_way.coordinator
     state, queue = coordinator.start(first.members) if first.round == 0 else coordinator.resume(first)
     states = dict(under_way.sites)
-    disclosed = list(under_way.disclosed)
     last = None if rounds is None else max(first.round, 1) + rounds - 1
     while state.status == RUNNING and (last is None or state.round <= last):
         if not queue:  # nothing is under way, so nobody will answer any more
@@ -66,14 +69,13 @@ def run(
                 state, outbox = coordinator.step(state, inbox)
             elif recipient in sites:
                 states[recipient], outbox = sites[recipient].step(states[recipient], inbox)
-                disclosed += [entry for reply in outbox for entry in entries(reply)]
             else:
                 continue
             queue += outbox
     for message in queue:  # the answer, or a question that is asked again on resuming
         if state.status == DONE and message.recipient in sites:
             states[message.recipient], _ = sites[message.recipient].step(states[message.recipient], [message])
-    return Federation(state, states, tuple(disclosed))
+    return Federation(state, states)
 
 
 def _by_recipient(messages: Iterable[Message]) -> dict[str, list[Message]]:

@@ -24,11 +24,11 @@ class FedAvg(Iterative):
 
     Parameters
     ----------
-    sites : tuple of str
-        All sites, of which a random `participation` share is asked in a round.
+    groups : tuple of tuples of str
+        All sites, in groups that are asked together; a random `participation` share of them in a round.
     """
 
-    sites: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
     participation: float = 1.0
     seed: int = 0
     max_rounds: int = 150
@@ -55,8 +55,9 @@ class FedAvg(Iterative):
         if self.participation >= 1:
             return None
         rng = np.random.default_rng([self.seed, number])
-        count = max(1, round(self.participation * len(self.sites)))
-        return tuple(self.sites[i] for i in sorted(rng.permutation(len(self.sites))[:count]))
+        count = max(1, round(self.participation * len(self.groups)))
+        chosen = sorted(rng.permutation(len(self.groups))[:count])
+        return tuple(site for i in chosen for site in self.groups[i])
 
     def everything(self, state: State) -> Arrays:
         """A site keeps nothing, so it is told all there is to know."""

@@ -2,6 +2,10 @@
 
 `step(state, inbox) -> (state, outbox)`: no clock, no files, no hidden memory. A time-out is a message. States
 are frozen and can be saved between any two steps (`storing`); whoever restores them gets the same outcome.
+
+How a round's sum is formed is a matter of phases: in the open, one question and one answer; masked, those of
+`masked` (the coordinator's side) and `guard` (a site's). A site's state is to be saved before its messages
+are sent: what it sends again is what it has stored, never something new under the same masks.
 """
 
 from __future__ import annotations
@@ -12,22 +16,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydag.errors import DataError, UsageError
-from polydag.federated import sums
+from polydag.federated import masked, sums
+from polydag.federated.guard import Guard, noted, with_tag
+from polydag.federated.ledger import Noise
+from polydag.federated.masked import Masking
 from polydag.federated.messages import (
+    AGREE,
+    ANSWER,
     ASK,
     CLOCK,
-    CONTRIBUTION,
     COORDINATOR,
     DECLINED,
+    JOIN,
+    OPEN,
+    ORDER,
     REFUSED,
+    ROSTER,
     TIMEOUT,
     Arrays,
     Message,
+    position,
+    reply_to,
 )
 from polydag.federated.programs import Answer, Ask, Local, Program, Total
 from polydag.federated.sums import Contributions
+from polydag.privacy.ledger import START
 
-ANSWER = "answer"
 RUNNING, DONE, STOPPED, UNWILLING = "running", "done", "stopped", "unwilling"
 
 
@@ -41,10 +55,14 @@ class CoordinatorState:
         The sites that take part.
     status : {"running", "done", "stopped", "unwilling"}
         Where it stands; `reason` says why it stopped, or who does not take part.
-    round, task, meta, question, asked
-        The question under way, and who was asked.
+    round, task, meta, question, over
+        The question under way, and the sites over which is summed.
+    phase, asked
+        Which part of it is under way, and who was asked for that.
     received : mapping
         What has come in for it, as `sums` keeps it.
+    summing : mapping
+        What masked sums remember.
     waited : int
         Time-outs in this round.
     refusals : tuple of str
@@ -58,12 +76,15 @@ class CoordinatorState:
     reason: str = ""
     round: int = 0
     task: str = ""
+    phase: str = ASK
+    over: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     waited: int = 0
     refusals: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     question: Arrays = field(default_factory=dict)
     received: Contributions = field(default_factory=dict)
+    summing: Mapping[str, Any] = field(default_factory=dict)
     program: Arrays = field(default_factory=dict)
     result: Arrays = field(default_factory=dict)
 
@@ -75,10 +96,14 @@ class CoordinatorState:
 
 @dataclass(frozen=True)
 class Coordinator:
-    """Runs a program over sites; the first time-outs of a round only repeat the question."""
+    """Runs a program over sites; the first time-outs of a phase only repeat the question.
+
+    With `masking`, it sees sums only; without, every site's numbers.
+    """
 
     program: Program
     patience: int = 2
+    masking: Masking | None = None
 
     def start(self, members: Sequence[str]) -> tuple[CoordinatorState, list[Message]]:
         """The first question to the sites."""
@@ -86,8 +111,12 @@ class Coordinator:
             raise UsageError("A federation needs sites with different names.")
         if bad := [name for name in members if name in (COORDINATOR, CLOCK) or "|" in name]:
             raise UsageError(f"A site cannot be called {bad[0]!r}.")
-        own, ask = self.program.begin()
-        return _next(CoordinatorState(tuple(members)), own, ask)
+        state = CoordinatorState(tuple(members))
+        if self.masking is not None:
+            recover = self.program.tolerates_absence
+            memory = masked.begin(self.masking, state.members, recover=recover)
+            state = dataclasses.replace(state, summing=memory)
+        return _next(state, *self.program.begin())
 
     def step(
         self, state: CoordinatorState, inbox: Iterable[Message]
@@ -125,17 +154,52 @@ class Coordinator:
         state = dataclasses.replace(state, waited=state.waited + 1)
         if state.waited < self.patience:
             return state, _question(state, state.missing)
-        if self.program.tolerates_absence and state.received:
+        if self._enough(state):
             return self._close(state)
-        why = f"No answer in round {state.round} ({state.task}) from {', '.join(state.missing)}."
-        if own := [text for text in state.refusals if text.startswith(f"round {state.round}: ")]:
-            why += " " + "; ".join(own)
-        return dataclasses.replace(state, status=STOPPED, reason=why), []
+        return _stop(
+            state, f"No answer in round {state.round} ({state.task}) from {', '.join(state.missing)}."
+        )
+
+    def _enough(self, state: CoordinatorState) -> bool:
+        """Whether a phase can end without those who have not answered."""
+        if state.phase in (AGREE, OPEN):
+            return len(state.received) >= masked.terms_of(state.summing).threshold
+        tolerant = self.program.tolerates_absence and state.phase not in (JOIN, ROSTER)
+        return tolerant and bool(state.received)
 
     def _close(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
-        added = Total(sums.total(state.received, state.members), len(state.received))
-        own, ask = self.program.advance(state.program, added)
-        return _next(state, own, ask)
+        if not state.summing:
+            return self._advance(state, sums.total(state.received, state.members), len(state.received))
+        if state.phase not in (ASK, OPEN):
+            memory, phase = masked.learned(state.summing, state.phase, state.round, state.received)
+            return _enter(dataclasses.replace(state, summing=memory), phase)
+        if state.phase == ASK and self.program.tolerates_absence:
+            memory, phase = masked.listed(state.summing, state.over, state.received)
+            if not memory["list"]:
+                return _stop(state, _too_few(state, state.missing))
+            return _enter(dataclasses.replace(state, summing=memory), phase)
+        narrow = state.meta.get("narrow", ())
+        count = len(state.summing["list"]) if state.phase == OPEN else len(state.over)
+        memory, arrays = masked.summed(state.summing, state.round, state.over, state.received, narrow)
+        return self._advance(dataclasses.replace(state, summing=memory), arrays, count)
+
+    def _advance(
+        self, state: CoordinatorState, arrays: Arrays, count: int
+    ) -> tuple[CoordinatorState, list[Message]]:
+        return _next(state, *self.program.advance(state.program, Total(arrays, count)))
+
+
+def _too_few(state: CoordinatorState, missing: Iterable[str]) -> str:
+    return (
+        f"Without {', '.join(missing)}, the sum of round {state.round} ({state.task}) would be over too few "
+        "sites, or show single ones beside earlier sums."
+    )
+
+
+def _stop(state: CoordinatorState, why: str) -> tuple[CoordinatorState, list[Message]]:
+    if own := [text for text in state.refusals if text.startswith(f"round {state.round}: ")]:
+        why += " " + "; ".join(own)
+    return dataclasses.replace(state, status=STOPPED, reason=why), []
 
 
 def _next(
@@ -144,16 +208,43 @@ def _next(
     fresh = dataclasses.replace(state, round=state.round + 1, waited=0, program=program, received={})
     if isinstance(ask, Answer):
         done = dataclasses.replace(
-            fresh, status=DONE, task=ANSWER, meta={}, question={}, asked=(), result=ask.arrays
+            fresh, status=DONE, task=ANSWER, meta={}, question={}, asked=(), over=(), result=ask.arrays
         )
         return done, [Message(COORDINATOR, site, done.round, ANSWER, ask.arrays) for site in state.members]
-    asked = state.members if ask.sites is None else ask.sites
-    fresh = dataclasses.replace(fresh, task=ask.task, meta=ask.meta, question=ask.arrays, asked=asked)
-    return fresh, _question(fresh, asked)
+    over = state.members if ask.sites is None else ask.sites
+    fresh = dataclasses.replace(fresh, task=ask.task, meta=ask.meta, question=ask.arrays, over=over)
+    return _enter(fresh, masked.first_phase(state.summing, fresh.round) if state.summing else ASK)
+
+
+def _enter(state: CoordinatorState, phase: str) -> tuple[CoordinatorState, list[Message]]:
+    """Begin a phase: put its question to those whom it concerns."""
+    over = state.over
+    if phase == ASK and state.summing and (ready := state.summing.get("ready")) is not None:
+        away = [site for site in over if site not in ready]
+        if away:
+            over = masked.allowed(state.summing, [site for site in over if site in ready])
+        if not over:
+            return _stop(state, _too_few(state, away))
+    asked = masked.asked_in(state.summing, phase, over) if state.summing else over
+    state = dataclasses.replace(state, phase=phase, over=over, asked=asked, received={}, waited=0)
+    return state, _question(state, asked)
 
 
 def _question(state: CoordinatorState, sites: Iterable[str]) -> list[Message]:
+    if state.phase != ASK:
+        return [
+            Message(
+                COORDINATOR,
+                site,
+                state.round,
+                state.phase,
+                *masked.question(state.summing, state.phase, state.round, state.over, site),
+            )
+            for site in sites
+        ]
     meta = {**state.meta, "task": state.task}
+    if state.summing:
+        meta["over"] = list(state.over)
     return [Message(COORDINATOR, site, state.round, ASK, state.question, meta) for site in sites]
 
 
@@ -163,17 +254,19 @@ def _objection(state: CoordinatorState, message: Message) -> str | None:
         return "it is not a member"
     if state.status != RUNNING:
         return "the study is not running"
-    if message.phase not in (CONTRIBUTION, DECLINED):
+    if message.phase not in (*map(reply_to, ORDER), DECLINED) or message.phase == ANSWER:
         return f"a site does not send {message.phase!r}"
     if message.round != state.round:
         return f"it is for round {message.round}, not for {state.round}"
+    if message.phase not in (reply_to(state.phase), DECLINED):
+        return f"it answers {message.phase!r} of this round, and the question is {state.phase!r}"
     if message.sender not in state.asked:
         return "it was not asked"
     if message.sender in state.received:
         return "it has answered already"
-    if message.phase == DECLINED:
-        return None
-    return sums.objection(message.arrays, state.received)
+    if state.summing and (why := masked.objection(state.summing, message, state.phase)):
+        return why
+    return None if message.phase == DECLINED else sums.objection(message.arrays, state.received)
 
 
 def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[CoordinatorState, list[Message]]:
@@ -184,21 +277,34 @@ def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[Coordi
 
 @dataclass(frozen=True, eq=False)
 class SiteState:
-    """All that a site keeps: the last round it answered, what it sent then, and its method's own state."""
+    """All that a site keeps.
+
+    The last question it answered (`round`, `phase`) and what it sent then, its method's own state, its
+    secrets for masked sums, and the ledger of all that left it, as lines.
+    """
 
     name: str
     round: int = 0
+    phase: str = ANSWER
     notes: tuple[str, ...] = ()
+    ledger: tuple[str, ...] = ()
     sent: Arrays = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
     local: Arrays = field(default_factory=dict)
+    masking: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Site:
-    """Answers the coordinator's questions; declines with fewer than `min_rows` rows."""
+    """Answers the coordinator's questions; declines with fewer than `min_rows` rows.
+
+    With a `guard` its numbers leave under masks only. `last` is the hash that its ledger goes on from.
+    """
 
     local: Local
     min_rows: int = 1
+    guard: Guard | None = None
+    last: str = START
 
     def start(self, name: str) -> SiteState:
         """The state before the first question."""
@@ -216,25 +322,48 @@ class Site:
         if message.phase == REFUSED and message.sender == COORDINATOR:
             why = f"The coordinator refused an answer: {message.meta.get('why', '')}"
             return dataclasses.replace(state, notes=(*state.notes, why)), None
-        if message.sender != COORDINATOR or message.phase not in (ASK, ANSWER):
+        if message.sender != COORDINATOR or message.phase not in ORDER:
             why = "a site takes questions from the coordinator only"
             return state, Message(state.name, message.sender, message.round, REFUSED, meta={"why": why})
-        if message.round <= state.round:
-            if message.round == state.round and message.phase == ASK:
-                return state, Message(state.name, COORDINATOR, state.round, CONTRIBUTION, state.sent)
-            return state, None
-        notes = [note for note in self.local.told(state.local, message.arrays) if note not in state.notes]
-        state = dataclasses.replace(state, notes=(*state.notes, *notes))
+        now, last = position(message.round, message.phase), position(state.round, state.phase)
+        if now <= last:
+            return state, self._again(state) if now == last and message.phase != ANSWER else None
+        if message.phase in (ASK, ANSWER):
+            notes = self.local.told(state.local, message.arrays)
+            state = dataclasses.replace(state, notes=(*state.notes, *notes))
         if message.phase == ANSWER:
-            return dataclasses.replace(state, round=message.round, sent={}), None
+            return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, said={}), None
         try:
-            own, sent = self._answer(state, message)
+            return self._answer(state, message)
         except DataError as error:
-            return state, Message(state.name, COORDINATOR, message.round, DECLINED, meta={"why": str(error)})
-        state = dataclasses.replace(state, round=message.round, local=own, sent=sent)
-        return state, Message(state.name, COORDINATOR, message.round, CONTRIBUTION, sent)
+            no = Message(state.name, COORDINATOR, message.round, DECLINED, meta={"why": str(error)})
+            return state, with_tag(state.masking, no, message.phase)
 
-    def _answer(self, state: SiteState, message: Message) -> tuple[Arrays, Arrays]:
+    def _again(self, state: SiteState) -> Message:
+        phase = reply_to(state.phase)
+        return Message(state.name, COORDINATOR, state.round, phase, state.sent, state.said)
+
+    def _answer(self, state: SiteState, message: Message) -> tuple[SiteState, Message]:
+        own, memory, noise = state.local, state.masking, Noise()
+        if message.phase == ASK:
+            own, sent = self._numbers(state, message)
+            if self.guard is not None:
+                memory, sent = self.guard.hide(memory, message, sent)
+        elif self.guard is None:
+            raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
+        else:
+            memory, sent = self.guard.prepare(memory, state.name, message)
+        reply = Message(state.name, COORDINATOR, message.round, reply_to(message.phase), sent)
+        reply = with_tag(memory, reply, message.phase)
+        over = len(message.meta.get("over", ())) or 1
+        ledger = noted(state.ledger, state.masking, memory, reply, message.phase, noise, over, self.last)
+        state = dataclasses.replace(
+            state, round=message.round, phase=message.phase, local=own, sent=sent, said=reply.meta,
+            masking=memory, ledger=ledger,
+        )  # fmt: skip
+        return state, reply
+
+    def _numbers(self, state: SiteState, message: Message) -> tuple[Arrays, Arrays]:
         if self.local.n_rows < self.min_rows:
             raise DataError(
                 f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows}."

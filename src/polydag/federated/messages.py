@@ -15,6 +15,10 @@ Arrays = Mapping[str, Array]
 COORDINATOR = "coordinator"
 CLOCK = "clock"
 ASK, CONTRIBUTION, DECLINED, REFUSED, TIMEOUT = "ask", "contribution", "declined", "refused", "timeout"
+ANSWER = "answer"
+# The further phases of a masked sum; a reply has its question's name.
+JOIN, ROSTER, DEAL, PARCELS, AGREE, OPEN = "join", "roster", "deal", "parcels", "agree", "open"
+ORDER = (JOIN, ROSTER, DEAL, PARCELS, ASK, AGREE, OPEN, ANSWER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,16 @@ class Message:
     phase: str
     arrays: Arrays = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+def reply_to(phase: str) -> str:
+    """What the reply to a question is called."""
+    return CONTRIBUTION if phase == ASK else phase
+
+
+def position(round_: int, phase: str) -> int:
+    """The place of a question in a study: a later one has a higher number."""
+    return len(ORDER) * round_ + ORDER.index(phase)
 
 
 def timeout(round_: int) -> Message:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from polydag.checkpoint import piece
 from polydag.errors import DataError, NotConvergedError
 from polydag.federated.engine import Federation, begin, run
-from polydag.federated.ledger import Disclosed
 from polydag.federated.machine import (
     RUNNING,
     STOPPED,
@@ -26,15 +23,10 @@ BLOCK = 20  # rounds between two saves
 
 
 def pack(federation: Federation) -> dict[str, Array]:
-    """All states and the ledger as one flat mapping of arrays."""
+    """All states as one flat mapping of arrays."""
     arrays = {f"coordinator|{name}": a for name, a in to_arrays(federation.coordinator).items()}
     for site, state in federation.sites.items():
         arrays |= {f"site|{site}|{name}": a for name, a in to_arrays(state).items()}
-    columns = (
-        zip(*federation.disclosed, strict=True) if federation.disclosed else [()] * len(Disclosed._fields)
-    )
-    for field, column in zip(Disclosed._fields, columns, strict=True):
-        arrays[f"disclosed|{field}"] = np.array(column)
     return arrays
 
 
@@ -49,11 +41,9 @@ def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
         elif kind == "site":
             site, _, name = rest.partition("|")
             owned[site][name] = array
-    columns = [arrays[f"disclosed|{field}"].tolist() for field in Disclosed._fields]
     return Federation(
         from_arrays(CoordinatorState, central),
         {name: from_arrays(SiteState, own) for name, own in owned.items()},
-        tuple(Disclosed(*row) for row in zip(*columns, strict=True)),
     )
 
 

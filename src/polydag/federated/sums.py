@@ -1,16 +1,19 @@
 """The only place where sites' numbers meet: a sum of named arrays over the sites of a round.
 
-The coordinator takes part in a method through `total` alone. A protocol that hides the terms (masked sums)
-replaces the functions of this module.
+In the open, terms are added as they are. Masked (`SecureSum`), terms are elements of a ring under masks that
+cancel in the sum; nobody, the coordinator included, can read a single one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from polydag.federated.messages import Array, Arrays
+from polydag.privacy.ring import NARROW, WIDE, Ring, Words
 
 Contributions = Mapping[str, Arrays]
 
@@ -20,7 +23,7 @@ def objection(arrays: Arrays, others: Contributions) -> str | None:
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             return f"{name} holds {array.dtype}, not numbers"
-        if not np.isfinite(array).all():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
             return f"{name}[{where}] is {array[~np.isfinite(array)][0]}"
     first = next(iter(others.values()), arrays)
@@ -39,3 +42,58 @@ def total(received: Contributions, members: Iterable[str]) -> dict[str, Array]:
             else:
                 result[name] = array.astype(float)
     return result
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """Named arrays as elements of a ring, and back; arrays in `narrow` hold numbers without units."""
+
+    parties: int
+    narrow: tuple[str, ...] = ()
+
+    def ring(self, name: str) -> Ring:
+        """The ring that an array's numbers are in."""
+        return NARROW if name in self.narrow else WIDE
+
+    def encode(self, arrays: Arrays) -> tuple[list[Words], dict[str, Words]]:
+        """Every array as words: side by side, one long array a ring, and as views of these by name.
+
+        A number that could make the sum overflow is refused with its place.
+        """
+        names = sorted(arrays)
+        parts, views = [], {}
+        for ring in (NARROW, WIDE):
+            own = [name for name in names if self.ring(name) is ring]
+            if own:
+                part = np.empty((ring.limbs, sum(arrays[name].size for name in own)), dtype=np.uint64)
+                parts.append(part)
+                for name, view in _views(part, {name: arrays[name].shape for name in own}).items():
+                    view[...] = ring.encode(arrays[name], self.parties, name)
+                    views[name] = view
+        return parts, views
+
+    def decode(self, parts: Mapping[str, Words]) -> dict[str, Array]:
+        """The arrays of an opened sum."""
+        return {name: self.ring(name).decode(part) for name, part in parts.items()}
+
+    def joined(self, arrays: Mapping[str, Words]) -> tuple[list[Words], dict[str, Words]]:
+        """Words side by side as `encode` puts them, copied, and as views by name."""
+        parts: list[Words] = []
+        views: dict[str, Words] = {}
+        for ring in (NARROW, WIDE):
+            own = {name: arrays[name] for name in sorted(arrays) if self.ring(name) is ring}
+            if own:
+                part = np.concatenate([array.reshape(ring.limbs, -1) for array in own.values()], axis=1)
+                parts.append(part)
+                views |= _views(part, {name: array.shape[1:] for name, array in own.items()})
+        return parts, views
+
+
+def _views(part: Words, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Words]:
+    """Arrays that lie side by side in one, by name."""
+    views, start = {}, 0
+    for name, shape in shapes.items():
+        end = start + math.prod(shape)
+        views[name] = part[:, start:end].reshape(len(part), *shape)
+        start = end
+    return views

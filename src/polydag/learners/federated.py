@@ -14,13 +14,15 @@ from sklearn.base import clone
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.federated import Coordinator, Federation, Local, Program, Site
+from polydag.federated import Federation, Local, Program
 from polydag.federated.ledger import Disclosed
 from polydag.federated.resuming import run_in_pieces
+from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.party_methods import METHODS, alone, program_of, read
 from polydag.learners.party_models import FAMILIES
+from polydag.learners.party_privacy import PRIVACY, keep_ledgers, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
@@ -44,8 +46,16 @@ class FederatedNotears(StructureLearner):
     schedule : {"default", "paper"}
         "paper" is Algorithm 1 with the paper's constants (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up
         to 200 rounds, threshold 0.3, matrix exponential); for voting it keeps cycles.
-    model : "linear"
-        What a variable is of its parents.
+    model : {"linear", "mlp", "masked", "lagged"}
+        What a variable is of its parents: a weighted sum; a small neural network, the parents told by its
+        slopes ("mlp") or by learned probabilities in front of it ("masked"); or, for time series, a weighted
+        sum of others now and up to `lags` steps before ("lagged": a graph over slices `x[t]`, `x[t-1]`, …).
+        "linear" and "lagged" go with every method but that "varying" is linear only; networks have no
+        sufficient statistics and go with "admm", "fedavg" and "voting".
+    lags, time, realisation
+        For "lagged", as for `NotearsLagged`.
+    hidden, lambda2
+        For networks, as for `NotearsMLP`.
     lambda_ : float, "bic" or "stability"
         The ℓ1 penalty; "bic" takes the one of a path with the lowest extended BIC (for which the sum of the
         parties' losses is enough), "stability" the one whose graph changes least over random halves of the
@@ -63,20 +73,34 @@ class FederatedNotears(StructureLearner):
         For "fedavg": the share of the parties that is asked in each round.
     min_rows : int
         A party with fewer rows does not take part, and the study stops.
-    privacy : "none"
-        How sums are protected.
+    privacy : {"masked", "none"}
+        "masked": nobody sees a single party's numbers, only sums over at least three of them; so there must
+        be three parties. "none": sums are formed in the open. See `docs/privacy.md`.
+    quorum : int, optional
+        For masked sums of "fedavg" and "voting", where parties may drop out: how many can open a sum
+        together; one fewer may collude without learning anything. Two thirds by default.
+    neighbours : int, optional
+        For masked sums of the other methods: with how many others a party has masks in common, an even
+        number; one fewer may collude. All others by default up to a dozen parties, then four.
+    ledgers : path, optional
+        A folder with one file a party, to which all that leaves it is added. Earlier studies in it count:
+        no sums are formed that would single out a party beside theirs.
     random_state : int, optional
         For the random choices of parties.
 
     Attributes
     ----------
     disclosure_ : DataFrame
-        site, round, name, shape, bytes, masked: every array that left a site.
+        site, round, name, shape, bytes, masked, noise: every array that left a site.
+    protection_ : str
+        What was protected from whom.
     votes_ : array of shape (d, d)
         For "voting": the share of parties that found each edge.
     party_weights_ : mapping of party to array of shape (d, d)
         For "varying": each party's own coefficients. They are not disclosed; `weights_` is their mean,
         weighted by rows.
+    instantaneous_graph_, lag_weights_
+        For "lagged", as for `NotearsLagged`.
     lambda_used_ : float
         The penalty of the result (NaN where a `learner` chose it).
     criterion_ : float
@@ -102,8 +126,11 @@ class FederatedNotears(StructureLearner):
     """
 
     disclosure_: pd.DataFrame
+    protection_: str
     votes_: NDArray[np.float64]
     party_weights_: Mapping[str, NDArray[np.float64]]
+    instantaneous_graph_: Graph
+    lag_weights_: NDArray[np.float64]
     lambda_used_: float
     criterion_: float
     n_rounds_: int
@@ -114,6 +141,11 @@ class FederatedNotears(StructureLearner):
         method: str = "admm",
         schedule: Literal["default", "paper"] = "default",
         model: str = "linear",
+        lags: int = 1,
+        time: str = "t",
+        realisation: str = "realisation",
+        hidden: int = 10,
+        lambda2: float = 0.003,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
@@ -121,12 +153,20 @@ class FederatedNotears(StructureLearner):
         knowledge: Knowledge | None = None,
         participation: float = 1.0,
         min_rows: int = 1,
-        privacy: Literal["none"] = "none",
+        privacy: Literal["masked", "none"] = "masked",
+        quorum: int | None = None,
+        neighbours: int | None = None,
+        ledgers: str | None = None,
         random_state: int | None = None,
     ) -> None:
         self.method = method
         self.schedule = schedule
         self.model = model
+        self.lags = lags
+        self.time = time
+        self.realisation = realisation
+        self.hidden = hidden
+        self.lambda2 = lambda2
         self.lambda_ = lambda_
         self.acyclicity = acyclicity
         self.threshold = threshold
@@ -135,6 +175,9 @@ class FederatedNotears(StructureLearner):
         self.participation = participation
         self.min_rows = min_rows
         self.privacy = privacy
+        self.quorum = quorum
+        self.neighbours = neighbours
+        self.ledgers = ledgers
         self.random_state = random_state
 
     def fit(self, X: Iterable[Table] | Mapping[str, Table], y: None = None) -> Self:
@@ -153,7 +196,8 @@ class FederatedNotears(StructureLearner):
         self._tell(federation, disclosed)
         found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
         self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
-        for name, value in found.besides.items():
+        besides = {**found.besides, **FAMILIES[self.model].besides(self, found.graph)}
+        for name, value in besides.items():
             setattr(self, name, value)
         self._keep(found.graph, raw_weights=found.raw_weights, history=found.history, pruned=found.pruned,
                    converged=found.converged, n_iter=found.n_iter)  # fmt: skip
@@ -173,7 +217,7 @@ class FederatedNotears(StructureLearner):
             ("schedule", ("default", "paper")),
             ("model", tuple(FAMILIES)),
             ("acyclicity", tuple(ACYCLICITY)),
-            ("privacy", ("none",)),
+            ("privacy", PRIVACY),
         ):
             if getattr(self, name) not in allowed:
                 told = ", ".join(allowed)
@@ -225,8 +269,10 @@ class FederatedNotears(StructureLearner):
 
     def _run(self, program: Program, locals_: Mapping[str, Local], key: str) -> Federation:
         """Carry the study through, in one process; what is finished of it survives an interruption."""
-        sites = {name: Site(local, self.min_rows) for name, local in locals_.items()}
-        return run_in_pieces(Coordinator(program), sites, key)
+        coordinator, sites, self.protection_ = study(self, program, locals_)
+        federation = run_in_pieces(coordinator, sites, key)
+        keep_ledgers(self, federation)
+        return federation
 
     def _tell(self, federation: Federation, before: list[pd.DataFrame]) -> None:
         """Keep the ledger; pass on what sites noticed."""

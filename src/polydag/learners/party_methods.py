@@ -23,14 +23,14 @@ from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.voting import Voting, VotingPath
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
-from polydag.learners.notears import Notears
-from polydag.learners.party_models import FAMILIES, PAPER_THRESHOLD, known_regimes
+from polydag.learners.party_models import FAMILIES, informed, known_regimes
+from polydag.learners.party_networks import Networks
+from polydag.privacy import rules
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
 METHODS = ("admm", "moments", "voting", "fedavg", "varying")
-ALONE_LAMBDA = 0.1  # for a party alone the paper runs NOTEARS as published, whose penalty this is
 _ACYCLIC = 1e-5
 Penalty = float | Literal["bic"]
 
@@ -50,18 +50,15 @@ class Reading(NamedTuple):
 
 
 def alone(settings: FederatedNotears, lambda_: Any) -> Any:
-    """What learns from statistics, with our settings where it has them."""
-    learner = Notears() if settings.learner is None else clone(settings.learner)
-    takes = learner.get_params(deep=False)
-    chosen: dict[str, Any] = {}
-    if settings.learner is None:
-        lambda_ = "bic" if lambda_ == "stability" else lambda_  # of the parties: chosen before
-        chosen = {"lambda_": lambda_, "acyclicity": settings.acyclicity, "threshold": settings.threshold}
-        if settings.schedule == "paper":
-            chosen |= {"lambda_": ALONE_LAMBDA, "threshold": PAPER_THRESHOLD}
-    if settings.knowledge is not None and "knowledge" in takes:
-        chosen["knowledge"] = settings.knowledge
-    return learner.set_params(**chosen)
+    """What learns from a party alone, or from summed statistics; what is known it is told later."""
+    if settings.learner is not None:
+        return clone(settings.learner)
+    family = FAMILIES[settings.model]
+    if settings.schedule == "paper":
+        lambda_ = family.alone_lambda
+    elif lambda_ == "stability":  # of the parties: chosen before
+        lambda_ = "bic"
+    return family.alone(settings).set_params(lambda_=lambda_)
 
 
 def program_of(
@@ -75,7 +72,8 @@ def program_of(
     if settings.method == "moments":
         return Moments(names, group, regimes)
     if settings.method == "voting":
-        if settings.learner is not None or settings.schedule == "paper":
+        by_itself = isinstance(family, Networks) and lambda_ == "bic"
+        if settings.learner is not None or settings.schedule == "paper" or by_itself:
             return Voting(names)
         if lambda_ != "bic":
             return Voting(names, lambda_)
@@ -86,7 +84,10 @@ def program_of(
     if settings.method == "admm":
         return Admm(model, family.schedule(settings))
     seed = 0 if settings.random_state is None else settings.random_state
-    return FedAvg(model, tuple(locals_), settings.participation, seed)
+    groups: tuple[tuple[str, ...], ...] = tuple((name,) for name in locals_)
+    if settings.privacy == "masked":  # single sites that come and go could be told from differences
+        groups = rules.groups(tuple(locals_))
+    return FedAvg(model, groups, settings.participation, seed)
 
 
 def read(
@@ -109,7 +110,8 @@ def read(
 
 
 def _from_moments(settings: FederatedNotears, program: Moments, result: Arrays, lambda_: Penalty) -> Reading:
-    model = alone(settings, lambda_).fit(program.statistics(result))
+    known = FAMILIES[settings.model].knowledge(settings, program.names)
+    model = informed(alone(settings, lambda_), known).fit(program.statistics(result))
     weights = model.raw_weights_ if hasattr(model, "raw_weights_") else model.graph_.weights
     gone = getattr(model, "pruned_", pd.DataFrame(columns=["source", "target", "weight", "reason"]))
     pruned = [

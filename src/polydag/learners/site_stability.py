@@ -17,6 +17,8 @@ from sklearn.base import clone
 
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
+from polydag.privacy import rules
+from polydag.privacy.terms import LEAST
 from polydag.progress import report
 
 _HALVES = 10
@@ -32,11 +34,14 @@ class Stable(NamedTuple):
 
 def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | None) -> Stable:
     """The penalty of the path of `lambda_="bic"` whose graph changes least between halves of the parties."""
-    names = list(parties)
-    if len(names) < _LEAST:
+    units = [[name] for name in parties]
+    if model.privacy == "masked":  # halves that differ in single parties would show these by subtraction
+        units = list(map(list, rules.groups(tuple(parties))))
+    if len(units) < _LEAST:
+        least, why = (_LEAST, "") if model.privacy == "none" else (_LEAST * LEAST, ", with masked sums")
         raise UsageError(
-            f"lambda_='stability' draws halves of the parties, so it needs at least {_LEAST} of them; "
-            f"got {len(names)}."
+            f"lambda_='stability' draws halves of the parties, so it needs at least {least} of them{why}; "
+            f"got {len(parties)}."
         )
     whole = _fitted(clone(model).set_params(lambda_="bic"), parties)
     if "lambda_" not in whole.history_:
@@ -46,7 +51,8 @@ def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | No
     disclosed = [whole.disclosure_]
     found = np.zeros((len(lambdas), whole.n_features_in_, whole.n_features_in_))
     for draw in range(_HALVES):
-        half = [names[i] for i in sorted(rng.permutation(len(names))[: (len(names) + 1) // 2])]
+        chosen = sorted(rng.permutation(len(units))[: (len(units) + 1) // 2])
+        half = [name for i in chosen for name in units[i]]
         for k, lambda_ in enumerate(lambdas):
 
             def learn(half: list[str] = half, lambda_: float = lambda_) -> dict[str, NDArray[Any]]:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
+from polydag.data.formats import choose
+from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
+from polydag.losses.lagged import slice_names
 from polydag.progress import report
+from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, measures_of, removed
 from polydag.studies.inputs import (
@@ -30,14 +34,19 @@ if TYPE_CHECKING:
 
 # Set by the study itself.
 _OWN = ("method", "knowledge", "random_state")
+_NOTHING_SET = "none"
 
 
 @dataclass(frozen=True)
 class PartiesConfig(Config):
-    """All that decides the outcome of a study of parties; `data` names one source a site."""
+    """All that decides the outcome of a study of parties; `data` names one source a site.
+
+    `interventions` is the column that says what was set in a row: `none`, a variable, several joined by +.
+    """
 
     shape: str = "parties"
     method: str = "admm"
+    interventions: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,7 +78,12 @@ def settings_of(config: PartiesConfig) -> dict[str, Any]:
 
 def load(config: PartiesConfig) -> Inputs:
     """Read every site's table and the background knowledge."""
-    settings_of(config)  # a wrong name is told before a long reading
+    settings = settings_of(config)  # a wrong name is told before a long reading
+    model, lagged = settings["model"], settings["model"] == "lagged"
+    if lagged and config.missing == "drop":
+        raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
+    order = (settings["time"], settings["realisation"]) if lagged else ()
+    besides = order if config.interventions is None else (config.interventions,)
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
     tables: dict[str, Any] = {}
@@ -77,21 +91,58 @@ def load(config: PartiesConfig) -> Inputs:
     for number, source in enumerate(config.data):
         name = public(source)
         report("reading", number, len(config.data), name)
-        if is_large(dataclasses.replace(config, data=(source, ""))):
+        if model == "linear" and not besides and is_large(dataclasses.replace(config, data=(source, ""))):
             tables[name] = data.gaussian_stats(source, config.columns, query=config.query)
             sha256[name] = file_mark(source)
             notes.append(f"{name} is large: mean and covariance were computed as it was read.")
             continue
-        table = read_table(config, source, sha256)
-        _require_numbers(table.frame, name)
-        tables[name] = table
+        table = (
+            _with_order(config, source, sha256, besides) if besides else read_table(config, source, sha256)
+        )
+        words = besides if config.interventions is not None else besides[1:]
+        _require_numbers(table.frame.drop(columns=list(words), errors="ignore"), name)
+        tables[name] = _regimes(table.frame, config.interventions, name) if config.interventions else table
         notes += [f"{name}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
+    _require_some(tables, config.interventions)
     first = next(iter(tables.values()))
-    require_known(knowledge, first.names, config.knowledge)
+    names = tuple(name for name in first.names if name not in order)
+    require_known(knowledge, slice_names(names, settings["lags"]) if lagged else names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
     # Sites name themselves in what they say, so no source is put before it.
     return Inputs(tables, n, "", knowledge, sha256, tuple(notes))
+
+
+def _with_order(config: PartiesConfig, source: str, sha256: dict[str, str], order: tuple[str, ...]) -> Table:
+    """The chosen columns of a table of series, and those that say when and of which series a row is."""
+    table = read_table(dataclasses.replace(config, columns=None), source, sha256)
+    if config.columns is None:
+        return table
+    chosen_too = [name for name in order if name in table.names and name not in config.columns]
+    kept = [*chosen_too, *choose(table.names, config.columns, table.source)]
+    return dataclasses.replace(
+        table, frame=table.frame[kept], kinds={name: table.kinds[name] for name in kept}
+    )
+
+
+def _regimes(frame: pd.DataFrame, column: str, name: str) -> Regimes[GaussianStats]:
+    """Statistics per set of variables that were set; a file without the column was only watched."""
+    if column not in frame.columns:
+        return Regimes({frozenset(): GaussianStats.from_data(frame)})
+    words = [str(word).strip() for word in frame[column]]
+    targets = [[] if word == _NOTHING_SET else [part.strip() for part in word.split("+")] for word in words]
+    try:
+        return Regimes.from_data(frame.drop(columns=column), targets, GaussianStats.from_data)
+    except DataError as error:
+        raise DataError(
+            f"{name}: {error} Column {column} should say what was set in each row: {_NOTHING_SET}, a column, "
+            "or several joined by +."
+        ) from None
+
+
+def _require_some(tables: Mapping[str, Any], column: str | None) -> None:
+    if column is not None and all(set(table.parts) == {frozenset()} for table in tables.values()):
+        raise UsageError(f"No file has a column {column} that names what was set in some row.")
 
 
 def _require_numbers(frame: pd.DataFrame, name: str) -> None:
@@ -129,7 +180,7 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
         history=model.history_,
         pruned=removed(model.pruned_),
         measures={name: value for name, value in measures_of(model).items() if value == value},
-        notes=(*inputs.notes, *warned, _openness(settings["privacy"])),
+        notes=(*inputs.notes, *warned, model.protection_, _WHERE),
         sha256=dict(inputs.sha256),
         versions=versions(),
         probabilities=getattr(model, "votes_", None),
@@ -137,11 +188,10 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
     )
 
 
-def _openness(privacy: str) -> str:
-    return (
-        f"privacy = {privacy}: whoever adds up sees each site's numbers (no rows, but covariances can be "
-        "read off them). disclosure.json lists all that left."
-    )
+_WHERE = (
+    "disclosure.json lists all that left the sites. Here they all ran in one process, which read every "
+    "table; between organisations, each runs its own site."
+)
 
 
 def disclosure(ledger: pd.DataFrame, privacy: str) -> dict[str, Any]:

@@ -1,0 +1,59 @@
+"""`polydag ledger`: what has left a site, told to its owner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polydag.cli.options import Debug, Format, OutputFormat
+
+NAME = "ledger"
+
+
+def command(
+    site: Annotated[Path, typer.Argument(help="The site's folder, or its ledger file (.jsonl).")],
+    delta: Annotated[
+        float, typer.Option("--delta", help="Tell the privacy spent at this delta, where noise was added.")
+    ] = 1e-5,
+    output: OutputFormat = Format.text,
+    debug: Debug = False,
+) -> None:
+    """Tell what has left a site, and check that its ledger is whole.
+
+    Exit code 3 where an entry was changed, left out or put in.
+
+    Example: polydag ledger ledgers/north.csv.jsonl
+    """
+    from polydag.cli.telling import as_json, out, table
+    from polydag.errors import DataError
+    from polydag.privacy import ledger
+
+    chain = ledger.read(site)
+    number = ledger.broken(chain)
+    if output is Format.json:
+        as_json(
+            {
+                "entries": len(chain),
+                "whole": number is None,
+                "last_hash": chain[-1].hash if chain else ledger.START,
+                "sums_over": ledger.sets_of(chain),
+                "left": ledger.summary(chain),
+            }
+        )
+    else:
+        for sentence in ledger.told(chain, delta):
+            out().print(sentence, markup=False, highlight=False)
+        shown = table(("array", "shape", "times", "bytes", "protection"), numbers=("times", "bytes"))
+        for row in ledger.summary(chain):
+            shown.add_row(
+                row["name"], row["shape"], str(row["times"]), f"{row['bytes']:,}", ledger.protection(row)
+            )
+        out().print(shown)
+    if number is not None:
+        entry = chain[number]
+        raise DataError(
+            f"{ledger.place(site)}: the chain breaks at entry {number + 1} (round {entry.round}, "
+            f"{entry.name}): it was changed, or entries before it were left out or put in."
+        )

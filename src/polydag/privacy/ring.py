@@ -1,0 +1,103 @@
+"""Real numbers in fixed point as elements of the ring of integers modulo 2^64, 2^128, …
+
+A number is held in `limbs` words of 64 bits, lowest first, in two's complement. A term of a sum over K sites
+may be no larger than `bound(K)`; then the sum, whatever the other terms, stays within the ring's signed
+range, so that it is exact: adding up rounded terms loses nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+
+Words = NDArray[np.uint64]
+_WORD = 2.0**64
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Integers modulo `2**(64 * limbs)`, of which the last `fraction` bits stand after the point."""
+
+    limbs: int
+    fraction: int
+
+    def bound(self, parties: int) -> float:
+        """What the magnitude of a term must stay below so that a sum of `parties` terms cannot overflow."""
+        return float(np.ldexp(1.0, 64 * self.limbs - 1 - self.fraction)) / parties
+
+    @property
+    def resolution(self) -> float:
+        """The distance between two neighbouring numbers; rounding moves a term by half of it at most."""
+        return float(np.ldexp(1.0, -self.fraction))
+
+    def encode(self, values: NDArray[np.float64], parties: int, name: str = "value") -> Words:
+        """The words of each number, an array of shape `(limbs, *values.shape)`.
+
+        Numbers that are not finite, or so large that a sum could overflow, are refused with their place.
+        """
+        values = np.asarray(values, dtype=float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = values * 2.0**self.fraction
+        np.rint(scaled, out=scaled)
+        limit = float(np.ldexp(self.bound(parties), self.fraction))
+        if scaled.size and not -limit + 1 < scaled.min() <= scaled.max() < limit - 1:  # nor what is no number
+            place = tuple(np.argwhere(~(np.abs(scaled) < limit - 1))[0])
+            at = f"{name}[{', '.join(map(str, place))}]" if place else name
+            raise DataError(
+                f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
+                f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
+            )
+        if self.limbs == 1:
+            return scaled.astype(np.int64).view(np.uint64)[None]
+        rest = np.abs(scaled)
+        words = np.empty((self.limbs, *values.shape), dtype=np.uint64)
+        for limb in reversed(range(self.limbs)):  # each step is exact: a float's bits lie within 53 places
+            top = np.floor(rest / _WORD**limb)
+            words[limb] = top.astype(np.uint64)
+            rest = rest - top * _WORD**limb
+        return np.where(values < 0, _negated(words), words)
+
+    def decode(self, words: Words) -> NDArray[np.float64]:
+        """The numbers that the words stand for, as near as floating point has them."""
+        if self.limbs == 1:
+            plain: NDArray[np.float64] = np.ldexp(words[0].view(np.int64).astype(float), -self.fraction)
+            return plain
+        negative = words[-1] >> np.uint64(63) == 1
+        size = np.where(negative, _negated(words), words)
+        total = np.zeros(words.shape[1:])
+        for limb in reversed(range(self.limbs)):
+            total = total * _WORD + size[limb].astype(float)
+        result: NDArray[np.float64] = np.ldexp(np.where(negative, -total, total), -self.fraction)
+        return result
+
+
+WIDE = Ring(limbs=3, fraction=96)  # numbers of any unit: below 4e28 / K, in steps of 1e-29
+NARROW = Ring(limbs=1, fraction=32)  # numbers without units, such as scaled weights
+
+
+def _negated(words: Words) -> Words:
+    result = ~words
+    add_into(result, np.concatenate([np.ones((1, *words.shape[1:]), np.uint64), np.zeros_like(words[1:])]))
+    return result
+
+
+def add_into(words: Words, more: Words, *, subtract: bool = False) -> None:
+    """Add (or subtract) elements of the ring in place, carrying from limb to limb."""
+    if len(words) == 1:
+        (np.subtract if subtract else np.add)(words[0], more[0], out=words[0])
+        return
+    carry = np.zeros(words.shape[1:], dtype=np.uint64)
+    for limb in range(len(words)):
+        before = words[limb].copy()
+        if subtract:
+            step = before - more[limb]
+            words[limb] = step - carry
+            carry = ((before < more[limb]) | (step < carry)).astype(np.uint64)
+        else:
+            step = before + more[limb]
+            words[limb] = step + carry
+            carry = ((step < before) | (words[limb] < step)).astype(np.uint64)

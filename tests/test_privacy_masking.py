@@ -1,0 +1,414 @@
+"""Masked sums: fixed point, shares, masks, drop-outs; what the coordinator and colluding sites can see."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from polydag.errors import DataError, UsageError
+from polydag.federated.sums import SecureSum
+from polydag.privacy import masking, opening, shamir, streams
+from polydag.privacy.identities import Identity, is_signed
+from polydag.privacy.ring import NARROW, WIDE, Ring, add_into
+from polydag.privacy.terms import BLOCK, Terms
+
+quick = settings(max_examples=40, deadline=None)
+few = settings(max_examples=12, deadline=None)
+seeds = st.integers(0, 2**31 - 1)
+numbers = st.floats(-1e6, 1e6, allow_subnormal=True) | st.sampled_from([5e-324, -5e-324, -0.0, 1e-30])
+rings = st.sampled_from([WIDE, NARROW, Ring(2, 64)])
+
+
+@quick
+@given(rings, st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=9))
+def test_sums_in_the_ring_are_exact_sums_of_rounded_terms(ring: Ring, terms: list[list[float]]) -> None:
+    total = ring.encode(np.array(terms[0]), len(terms)).copy()
+    for term in terms[1:]:
+        add_into(total, ring.encode(np.array(term), len(terms)))
+    exact = [sum(round(term[i] * 2**ring.fraction) if abs(term[i]) < 2**20 else 0 for term in terms)
+             for i in range(3)]  # fmt: skip
+    assert ring.decode(total) == pytest.approx(
+        [value / 2**ring.fraction for value in exact], rel=1e-15, abs=0
+    )
+
+
+@quick
+@given(rings, st.lists(numbers, min_size=1, max_size=5), st.lists(numbers, min_size=1, max_size=5))
+def test_adding_and_subtracting_give_back_the_words(ring: Ring, a: list[float], b: list[float]) -> None:
+    size = min(len(a), len(b))
+    first, second = (ring.encode(np.array(x[:size]), 3) for x in (a, b))
+    moved = first.copy()
+    add_into(moved, second)
+    add_into(moved, second, subtract=True)
+    assert np.array_equal(moved, first)
+    assert np.abs(ring.decode(first) - a[:size]).max() <= ring.resolution / 2 + 1e-16 * np.abs(a).max()
+
+
+@quick
+@given(rings, st.integers(1, 256))
+def test_the_largest_terms_do_not_overflow_and_larger_ones_are_refused(ring: Ring, parties: int) -> None:
+    largest = ring.bound(parties) * (1 - 1e-9)
+    for sign in (1, -1):
+        total = ring.encode(np.array([sign * largest]), parties).copy()
+        for _ in range(parties - 1):
+            add_into(total, ring.encode(np.array([sign * largest]), parties))
+        assert ring.decode(total)[0] == pytest.approx(sign * parties * largest)
+        values = np.zeros((2, 3))
+        for bad in (sign * ring.bound(parties), sign * np.inf, np.nan, sign * 1e300):
+            values[1, 2] = bad
+            with pytest.raises(DataError, match=r"weights\[1, 2\] is"):
+                ring.encode(values, parties, "weights")
+
+
+@quick
+@given(seeds, st.integers(1, 9), st.integers(0, 8), st.integers(1, 4))
+def test_any_threshold_of_shares_give_the_secret(seed: int, threshold: int, more: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = threshold + more
+    secrets = rng.integers(0, 2**16, size=(size, 8)).astype(np.uint16)
+    shares = shamir.split(secrets, threshold, points)
+    chosen = (rng.permutation(points)[:threshold] + 1).tolist()
+    assert np.array_equal(shamir.combine(chosen, shares[np.array(chosen) - 1]), secrets)
+    with pytest.raises(UsageError):
+        shamir.split(secrets, points + 1, points)
+
+
+def test_fewer_shares_than_the_threshold_are_uniform_whatever_the_secret() -> None:
+    for word in (0, 65535):
+        shares = shamir.split(np.full(40_000, word, dtype=np.uint16), 3, 5)[:2]
+        assert shares.max() == shamir.PRIME - 1 or shares.max() > 65_000
+        for row in shares:
+            assert stats.kstest(row / shamir.PRIME, "uniform").pvalue > 1e-6
+        # Two shares of a straight guess: the line through them and the secret is as likely as any other.
+        together = (shares[0].astype(np.int64) * 2 - shares[1]) % shamir.PRIME
+        assert stats.kstest(together / shamir.PRIME, "uniform").pvalue > 1e-6
+
+
+def test_shares_agree_with_plain_arithmetic() -> None:
+    found = shamir.combine([2, 5], np.array([[10 + 2 * 7], [10 + 5 * 7]], dtype=np.uint32))
+    assert found.tolist() == [10]
+    with pytest.raises(UsageError, match="different sites"):
+        shamir.combine([2, 2], np.zeros((2, 1), dtype=np.uint32))
+
+
+class Study:
+    """All machines of a masked sum, without messages."""
+
+    def __init__(
+        self, n: int, *, recover: bool, threshold: int | None = None, neighbours: int | None = None
+    ) -> None:
+        self.members = tuple(f"site {k}" for k in range(n))
+        self.terms = Terms.usual(
+            "study", self.members, recover=recover, threshold=threshold, neighbours=neighbours
+        )
+        self.terms.require_sound()
+        self.identities = {name: Identity() for name in self.members}
+        self.directory = {name: identity.public for name, identity in self.identities.items()}
+        _, public = masking.study_key()
+        joined = {
+            name: masking.join(self.terms, name, self.identities[name], public) for name in self.members
+        }
+        self.keys = np.array([joined[name][1]["key"] for name in self.members])
+        self.signatures = np.array([joined[name][1]["signature"] for name in self.members])
+        self.memory: dict[str, Mapping[str, Any]] = {
+            name: masking.admit(joined[name][0], self.keys, self.signatures, self.directory)
+            for name in self.members
+        }
+        self.locked: dict[str, Any] = {}
+        if recover:
+            self.deal(0)
+
+    def deal(self, block: int) -> None:
+        sent = {}
+        for name in self.members:
+            self.memory[name], sent[name] = masking.deal(self.memory[name], block)
+        self.locked = {name: arrays["locked"] for name, arrays in sent.items()}
+        for name in self.members:
+            others = [other for other in self.members if other != name]
+            parcels = np.array(
+                [
+                    sent[other]["parcels"][[m for m in self.members if m != other].index(name)]
+                    for other in others
+                ]
+            )
+            self.memory[name] = masking.accept(self.memory[name], others, parcels)
+
+    def mask(self, name: str, round_: int, arrays: Mapping[str, Any], over: Sequence[str]) -> dict[str, Any]:
+        parts, views = SecureSum(len(self.members)).encode(arrays)
+        self.memory[name] = masking.mask(self.memory[name], round_, parts, over)
+        return views
+
+    def open(
+        self, name: str, round_: int, over: Sequence[str], sites: Sequence[str], signed: Mapping[str, bytes]
+    ) -> Any:
+        self.memory[name], shares = masking.open_round(
+            self.memory[name], round_, over, sites, signed, self.directory
+        )
+        return shares
+
+    def signed(self, round_: int, sites: Sequence[str], signers: Sequence[str]) -> dict[str, bytes]:
+        result = {}
+        for name in signers:
+            self.memory[name], mark = masking.sign_list(
+                self.memory[name], self.identities[name], round_, sites
+            )
+            result[name] = mark.tobytes()
+        return result
+
+    def total(
+        self, numbers: Mapping[str, Any], round_: int, over: Sequence[str], sites: Sequence[str],
+        shares: Mapping[str, Any],
+    ) -> dict[str, Any]:  # fmt: skip
+        secure = SecureSum(len(self.members))
+        parts, views = secure.joined(opening.added([numbers[name] for name in sites]))
+        opening.unmask(parts, self.terms, round_, over, sites, shares, self.locked)
+        return secure.decode(views)
+
+
+@few
+@given(seeds, st.integers(3, 20), st.data())
+def test_without_drop_outs_masks_cancel_in_the_sum_over_all(seed: int, n: int, data: st.DataObject) -> None:
+    neighbours = data.draw(st.sampled_from([k for k in (2, 4, 6) if k < n - 1] + [n - 1]))
+    study = Study(n, recover=False, neighbours=neighbours)
+    rng = np.random.default_rng(seed)
+    for round_ in (1, 2, BLOCK + 1):
+        terms = {
+            name: {"a": rng.normal(size=(2, 3)), "b": 1e9 * rng.normal(size=1)} for name in study.members
+        }
+        sent = {name: study.mask(name, round_, terms[name], study.members) for name in study.members}
+        found = SecureSum(n).decode(opening.added(list(sent.values())))
+        for array in ("a", "b"):
+            assert found[array] == pytest.approx(sum(term[array] for term in terms.values()), rel=1e-12)
+
+
+@few
+@given(seeds, st.integers(3, 9), st.data())
+def test_any_survivors_from_the_threshold_on_recover_exactly_their_sum(
+    seed: int, n: int, data: st.DataObject
+) -> None:
+    threshold = data.draw(st.integers(n // 2 + 1, n))
+    study = Study(n, recover=True, threshold=threshold)
+    rng = np.random.default_rng(seed)
+    for round_ in (1, 2):
+        stay = [name for name in study.members if rng.random() < 0.8]
+        stay += [name for name in study.members if name not in stay][: max(threshold - len(stay), 0)]
+        stay = [name for name in study.members if name in stay]
+        helpers = list(rng.permutation(stay))[: int(rng.integers(threshold, len(stay) + 1))]
+        terms = {name: {"a": rng.normal(size=4) * 10.0 ** rng.integers(-9, 9)} for name in study.members}
+        sent = {name: study.mask(name, round_, terms[name], study.members) for name in study.members}
+        dropped = len(stay) < n
+        signed = study.signed(round_, stay, helpers) if dropped else {}
+        shares = {name: study.open(name, round_, study.members, stay, signed) for name in helpers}
+        numbers = {name: sent[name] for name in stay}
+        found = study.total(numbers, round_, study.members, stay, shares)
+        exact = opening.added([SecureSum(n).encode(terms[name])[1] for name in stay])
+        assert np.array_equal(found["a"], SecureSum(n).decode(exact)["a"])
+
+
+def test_too_few_helpers_give_noise_instead_of_the_sum() -> None:
+    study = Study(5, recover=True, threshold=4)
+    sent = {name: study.mask(name, 1, {"a": np.ones(3)}, study.members) for name in study.members}
+    shares = {name: study.open(name, 1, study.members, study.members, {}) for name in study.members[:3]}
+    found = study.total(sent, 1, study.members, study.members, shares)
+    assert np.abs(found["a"]).min() > 1e6
+
+
+def uniform(words: Any) -> float:
+    """The p-value of words being uniform: of their bytes, all 256 values alike."""
+    counts = np.bincount(words.reshape(-1).view(np.uint8), minlength=256)
+    return float(stats.chisquare(counts).pvalue)
+
+
+def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any, round_: int) -> Any:
+    """A message less all that the coordinator and colluding sites know of its masks."""
+    parts, _ = SecureSum(len(study.members)).joined(message)
+    step = (round_ - 1) % BLOCK
+    members = study.members
+    places = {name: members.index(name) for name in members}
+    for name in colluding:
+        row = (
+            list(study.memory[name]["partners"]).index(victim)
+            if victim in study.memory[name]["partners"]
+            else -1
+        )
+        if row >= 0:  # they have this mask in common
+            seed = study.memory[name]["seeds"][step, row].tobytes()
+            masking.apply(parts, seed, subtract=places[victim] < places[name])
+    if study.terms.recover:
+        held = np.array([study.memory[name]["held"][places[victim], :, step] for name in colluding])
+        points = [places[name] + 1 for name in colluding]
+        secrets = shamir.combine(points, held)  # right only with as many as the threshold
+        masking.apply(parts, secrets[0].astype("<u2").tobytes(), subtract=True)
+        seeds = streams.xored(secrets[1].astype("<u2").tobytes(), study.locked[victim][step])
+        others = [name for name in members if name != victim]
+        for name, seed in zip(others, seeds.reshape(len(others), -1), strict=True):
+            if name not in colluding:
+                masking.apply(parts, seed.tobytes(), subtract=places[victim] < places[name])
+    return parts
+
+
+def test_what_the_coordinator_and_fewer_than_the_threshold_know_leaves_a_message_uniform() -> None:
+    study = Study(7, recover=True, threshold=5)
+    value = {"a": np.full(20_000, 3.25)}
+    encoded, _ = SecureSum(7).encode(value)
+    sent = {name: study.mask(name, 1, value, study.members) for name in study.members}
+    victim, others = study.members[2], [name for name in study.members if name != study.members[2]]
+    left = left_over(study, victim, others[:4], sent[victim], 1)
+    assert uniform(left[0]) > 1e-6
+    # The test's own control: one more colluding site, and the number lies open.
+    assert np.array_equal(left_over(study, victim, others[:5], sent[victim], 1)[0], encoded[0])
+
+
+@pytest.mark.parametrize("neighbours", [4, 8])
+def test_where_all_must_answer_as_many_may_collude_as_have_no_ring_around_a_site(neighbours: int) -> None:
+    study = Study(9, recover=False, neighbours=neighbours)
+    value = {"a": np.full(20_000, -1.5)}
+    encoded, _ = SecureSum(9).encode(value)
+    victim = study.members[4]
+    message = study.mask(victim, 1, value, study.members)
+    for name in study.members:  # seeds are made when first needed
+        if name != victim:
+            study.mask(name, 1, value, study.members)
+    partners = list(study.memory[victim]["partners"])
+    assert len(partners) == neighbours
+    assert study.terms.colluding == (neighbours - 1 if neighbours == 4 else 7)
+    assert uniform(left_over(study, victim, partners[1:], message, 1)[0]) > 1e-6
+    assert np.array_equal(left_over(study, victim, partners, message, 1)[0], encoded[0])
+
+
+@few
+@given(st.integers(5, 40), st.sampled_from([2, 4]), seeds)
+def test_the_graph_of_masks_holds_together_without_the_colluding(n: int, k: int, seed: int) -> None:
+    import networkx as nx
+
+    members = tuple(map(str, range(n)))
+    terms = Terms.usual("s", members, recover=False, neighbours=k)
+    graph = nx.Graph([(a, b) for a in members for b in terms.partners(a, str(seed))])
+    assert all(a in terms.partners(b, str(seed)) for a, b in graph.edges)
+    assert nx.node_connectivity(graph) == k
+
+
+def test_two_rounds_share_no_mask_and_no_two_parts_do() -> None:
+    study = Study(4, recover=True)
+    zero = {"a": np.zeros(2000)}
+    masks = [study.mask(study.members[0], round_, zero, study.members)["a"] for round_ in (1, 2, BLOCK)]
+    study.deal(1)
+    masks.append(study.mask(study.members[0], BLOCK + 1, zero, study.members)["a"])
+    flat = np.concatenate([mask.reshape(-1) for mask in masks])
+    assert len(np.unique(flat)) == flat.size
+    for mask in masks:
+        assert uniform(mask) > 1e-6
+    assert uniform(masks[0] - masks[1]) > 1e-6
+
+
+def test_secrets_come_from_the_operating_system_and_not_from_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    np.random.default_rng(0)
+    assert Identity().secret != Identity().secret
+    assert Study(3, recover=False).memory["site 0"]["roots"].tobytes() != Study(3, recover=False).memory[
+        "site 0"
+    ]["roots"].tobytes()  # fmt: skip
+    asked: list[int] = []
+    real = os.urandom
+    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or real(size))
+    shamir.split(np.zeros(8, np.uint16), 2, 3)
+    Identity()
+    assert len(asked) == 2
+
+
+def test_a_round_is_masked_once_and_opened_for_one_list_only() -> None:
+    study = Study(6, recover=True, threshold=4)
+    name, members = study.members[0], study.members
+    for each in members:
+        study.mask(each, 1, {"a": np.ones(1)}, members)
+    with pytest.raises(DataError, match="masked already"):
+        study.mask(name, 1, {"a": np.zeros(1)}, members)
+    with pytest.raises(DataError, match="No secrets have been shared out for round 33"):
+        study.mask(name, BLOCK + 1, {"a": np.zeros(1)}, members)
+    full = study.open(name, 1, members, members, {})
+    assert np.array_equal(full, study.open(name, 1, members, members, {}))  # the same again is harmless
+    smaller = members[:5]
+    signed = study.signed(1, smaller, members[1:5])
+    with pytest.raises(DataError, match="two different lists"):
+        study.open(name, 1, members, smaller, signed)
+    with pytest.raises(DataError, match="two different lists"):
+        study.signed(1, smaller, [name])
+
+
+def test_lists_need_signatures_of_the_threshold_and_forged_ones_name_the_site() -> None:
+    study = Study(6, recover=True, threshold=4)
+    members = study.members
+    for each in members:
+        study.mask(each, 1, {"a": np.ones(1)}, members)
+    smaller = members[:5]
+    signed = study.signed(1, smaller, members[:3])
+    with pytest.raises(DataError, match="Only 3 sites have signed"):
+        study.open("site 4", 1, members, smaller, signed)
+    forged = {**signed, "site 3": study.identities["site 2"].sign(b"no")}
+    with pytest.raises(DataError, match="site 3 has not signed this list"):
+        study.open("site 4", 1, members, smaller, forged)
+    other = study.signed(2, smaller, ["site 3"])  # a signature of another round
+    with pytest.raises(DataError, match="site 3 has not signed this list"):
+        study.open("site 4", 1, members, smaller, {**signed, **other})
+    with pytest.raises(DataError, match="not a part"):
+        study.open("site 4", 1, smaller, members, signed)
+
+
+def test_forged_keys_and_parcels_that_were_changed_moved_or_repeated_are_refused_by_name() -> None:
+    study = Study(4, recover=True)
+    _, public = masking.study_key()
+    keys = study.keys.copy()
+    keys[2] = np.frombuffer(public, np.uint8)
+    with pytest.raises(DataError, match="in the name of site 2 is not signed"):
+        masking.admit(study.memory["site 0"], keys, study.signatures, study.directory)
+    with pytest.raises(DataError, match="does not fit the list of members"):
+        masking.admit(study.memory["site 0"], keys[:3], study.signatures, study.directory)
+    sent = {}
+    for name in study.members:
+        study.memory[name], sent[name] = masking.deal(study.memory[name], 1)
+    for_zero = [sent[f"site {k}"]["parcels"][0] for k in (1, 2, 3)]
+    changed = for_zero[1].copy()
+    changed[5] ^= 1
+    for senders, parcels, who in (
+        (["site 2"], [changed], "site 2"),
+        (["site 2"], [for_zero[0]], "site 2"),  # another one's
+        (["site 1"], [sent["site 1"]["parcels"][1]], "site 1"),  # meant for another one
+        (["mallory"], [for_zero[0]], "mallory"),
+    ):
+        with pytest.raises(DataError, match=f"in the name of {who}"):
+            masking.accept(study.memory["site 0"], senders, np.array(parcels))
+    old = for_zero[0]
+    study.memory["site 0"], _ = masking.deal(study.memory["site 0"], 2)
+    with pytest.raises(DataError, match="another block"):
+        masking.accept(study.memory["site 0"], ["site 1"], np.array([old]))
+
+
+def test_signatures() -> None:
+    identity = Identity()
+    assert is_signed(identity.public, identity.sign(b"a"), b"a")
+    assert not is_signed(identity.public, identity.sign(b"a"), b"b")
+    assert not is_signed(Identity().public, identity.sign(b"a"), b"a")
+    assert not is_signed(b"short", identity.sign(b"a"), b"a")
+    assert "secret" not in repr(identity)
+
+
+@pytest.mark.parametrize(
+    ("n", "change", "why"),
+    [
+        (2, {}, "at least 3 sites"),
+        (6, {"threshold": 3}, "more than half"),
+        (6, {"threshold": 7}, "at most 6"),
+        (6, {"neighbours": 3}, "even"),
+        (6, {"neighbours": 2, "recover": True}, "even"),
+    ],
+)
+def test_terms_that_do_not_protect_are_refused(n: int, change: dict[str, Any], why: str) -> None:
+    setting = {"recover": False, **change}
+    with pytest.raises(UsageError, match=why):
+        Terms.usual("s", tuple(map(str, range(n))), **setting).require_sound()
