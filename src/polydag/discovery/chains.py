@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.checkpoint import piece
-from polydag.discovery.diagnostics import MAX_RHAT, Diagnostics, diagnose
+from polydag.discovery.diagnostics import MAX_RHAT, UNCERTAIN, Diagnostics, diagnose
 from polydag.errors import UsageError
 from polydag.progress import report
 
@@ -240,7 +240,8 @@ def _given(work: _Work, length: Length) -> Run:
         work.round(_Plan(0, burn_in, 0, 1))
     kept = length.n_steps - burn_in
     plan = _Plan(1, kept, _thinning(kept, work), 1)
-    return _assessed(work, plan, burn_in, [])
+    run = _assessed(work, plan, burn_in, [])
+    return replace(run, diagnostics=diagnose(run.edges))
 
 
 def _chosen(work: _Work, length: Length) -> Run:
@@ -260,7 +261,7 @@ def _chosen(work: _Work, length: Length) -> Run:
         done += steps
         if number >= BEFORE_TEMPERING and run.history[-1]["r_hat"] > MAX_RHAT:
             temperatures = TEMPERATURES
-    return run
+    return replace(run, diagnostics=diagnose(run.edges))
 
 
 def _thinning(steps: int, work: _Work) -> int:
@@ -271,7 +272,7 @@ def _thinning(steps: int, work: _Work) -> int:
 def _assessed(work: _Work, plan: _Plan, burn_in: int, history: list[dict[str, Any]]) -> Run:
     draws, acceptance = work.round(plan)
     edges = np.asarray(draws["edges"], dtype=float)
-    diagnostics = diagnose(edges)
+    diagnostics = diagnose(edges, least=UNCERTAIN)
     r_hat, ess = diagnostics.worst
     entry = {
         "steps": plan.steps,
