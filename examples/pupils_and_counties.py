@@ -9,21 +9,22 @@ from typing import Any
 
 import pandas as pd
 
-from polydag import GES, LinkedRowsDAG, plot
+from polydag import GES, Knowledge, LinkedRowsDAG, plot
 from polydag.errors import DataWarning
 
-TESTS = ["IQ.verb", "IQ.perf", "ses", "langPRET", "langPOST", "aritPRET", "aritPOST"]
+# What was measured later does not act on what was measured before.
+PUPILS = [["ses", "IQ.verb", "IQ.perf"], ["langPRET", "aritPRET"], ["langPOST", "aritPOST"]]
 SHARES = ["PctRural", "PctBach", "PctEld", "PctFB", "PctPov", "PctBlack"]
 
 
-def study(name: str, rows: pd.DataFrame, links: Any) -> None:
+def study(name: str, rows: pd.DataFrame, links: Any, knowledge: Knowledge | None = None) -> None:
     """Learn a graph, say what the links are worth, and draw it."""
-    model = LinkedRowsDAG(links).fit(rows)
+    model = LinkedRowsDAG(links, learner=GES(knowledge=knowledge)).fit(rows)
     print(f"{name}: {model.summary_}")
     print(model.column_correlations_.round(2).to_string())
     left = "some" if model.test_after_.dependent else "none"
     print(f"Dependence left after decorrelation: {left} (p = {model.test_after_.p_value:.1g}).")
-    alone = GES().fit(rows[list(model.graph_.names)]).graph_
+    alone = GES(knowledge=knowledge).fit(rows[list(model.graph_.names)]).graph_
     print(f"Edges: {model.graph_.n_edges}; if rows are taken as independent: {alone.n_edges}.\n")
     Path(f"{name}.svg").write_text(plot.svg(model.graph_), encoding="utf-8")
 
@@ -33,7 +34,8 @@ def main() -> None:
     warnings.simplefilter("ignore", DataWarning)
     folder = Path(os.environ["POLYDAG_DATA"]) / "clustered"
     pupils = pd.read_csv(folder / "bdf_pupils_in_schools.csv.gz").rename(columns={"schoolNR": "schools"})
-    study("pupils", pupils[["schools", *TESTS]], "schools")
+    variables = [name for tier in PUPILS for name in tier]
+    study("pupils", pupils[["schools", *variables]], "schools", Knowledge(tiers=PUPILS))
     counties = pd.read_csv(folder / "georgia_counties_159.csv", index_col="AreaKey")
     borders = pd.read_csv(folder / "georgia_queen_contiguity.csv")  # pairs of AreaKey
     study("counties", counties[SHARES], borders)

@@ -184,13 +184,17 @@ def _gains(settings: list[Setting], runs: Runs) -> pd.DataFrame:
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Figures 2 and 4 as ROC curves, 3 and 5 as boxes, one panel a setting."""
+    """Figures 2 and 4 as ROC curves, 3 and 5 as boxes, one panel a setting; 5 has the Jaccard index too."""
     drawn = {}
     for name, table in found.items():
+        parts = _by_setting(table) if name.startswith("figure") else []
         if name in ("figure2", "figure4"):
-            drawn[name] = curve_charts([_roc_panel(own) for own in _by_setting(table)])
+            drawn[name] = curve_charts([_roc_panel(own) for own in parts])
         if name in ("figure3", "figure5"):
-            drawn[name] = box_charts([_gain_panel(own) for own in _by_setting(table)])
+            shown = {"shd_decrease": "decrease in SHD", "jaccard_increase": "increase in Jaccard index"}
+            columns = list(shown)[: 1 if name == "figure3" else 2]
+            panels = [_gain_panel(own, column, shown[column]) for column in columns for own in parts]
+            drawn[name] = box_charts(panels)
     return drawn
 
 
@@ -210,7 +214,6 @@ def _roc_panel(own: pd.DataFrame) -> CurvePanel:
     return CurvePanel(_title(own), "false positive rate", "true positive rate", curves)
 
 
-def _gain_panel(own: pd.DataFrame) -> BoxPanel:
+def _gain_panel(own: pd.DataFrame, column: str, said: str) -> BoxPanel:
     parts = own.groupby("algorithm", sort=False)
-    boxes = [Box(str(name), part["shd_decrease"].tolist()) for name, part in parts]
-    return BoxPanel(_title(own), "decrease in SHD", boxes)
+    return BoxPanel(_title(own), said, [Box(str(name), part[column].tolist()) for name, part in parts])
