@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag import GaussianStats, simulate
+from polydag import GaussianStats, Notears, simulate
 from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Message, Site, run
 from polydag.federated.admm import Admm
@@ -22,10 +22,14 @@ from polydag.federated.linear_model import LinearModel
 from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.moments import Moments
+from polydag.federated.own_linear import OwnLinearLocal
+from polydag.federated.programs import Program
 from polydag.federated.resuming import pack, unpack
 from polydag.federated.schedules import Default
 from polydag.federated.storing import from_arrays, load, save, to_arrays
 from polydag.federated.sums import total
+from polydag.federated.varying import Varying
+from polydag.federated.voting import VotingPath
 from polydag.knowledge import Knowledge
 
 D, K = 5, 4
@@ -52,7 +56,7 @@ def moments() -> Coordinator:
 
 
 def fedavg(sites: dict[str, Site]) -> Coordinator:
-    return Coordinator(FedAvg(WEIGHTS, tuple(sites), 0.5, 7, max_rounds=12))
+    return Coordinator(FedAvg(WEIGHTS, tuple((name,) for name in sites), 0.5, 7, max_rounds=12))
 
 
 def losing(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], list[Message]]:
@@ -85,9 +89,27 @@ def test_every_round_can_be_saved_and_restored_bit_for_bit(sites: dict[str, Site
     assert federation.disclosed == whole.disclosed
 
 
+@pytest.mark.parametrize("method", ["moments", "varying", "voting"])
+def test_other_methods_can_be_saved_at_every_round_too(sites: dict[str, Site], method: str) -> None:
+    programs: dict[str, Program] = {
+        "moments": Moments(NAMES, GROUP),
+        "varying": Varying(NAMES, MASKS, GROUP, "bic", "ebic", "logdet", rounds=6),
+        "voting": VotingPath(LinearModel(NAMES, MASKS, GROUP, "bic", 0.0, "logdet")),
+    }
+    coordinator = Coordinator(programs[method])
+    kind = OwnLinearLocal if method == "varying" else LinearLocal
+    own = {name: Site(kind(site.local.data, Notears())) for name, site in sites.items()}
+    whole = run(coordinator, own)
+    assert whole.finished
+    for stop in range(1, whole.coordinator.round):
+        part = unpack(pack(run(coordinator, own, rounds=stop)), own)
+        assert same_arrays(run(coordinator, own, part).coordinator.result, whole.coordinator.result)
+
+
 def test_restoring_at_any_round_gives_the_same_end(sites: dict[str, Site], tmp_path: Path) -> None:
     coordinator = fedavg(sites)
     whole = run(coordinator, sites)
+    assert whole.finished
     for stop in range(1, whole.coordinator.round, 3):
         part = run(coordinator, sites, rounds=stop)
         assert part.coordinator.status == RUNNING
@@ -216,7 +238,7 @@ def test_a_site_that_stays_away_stops_admm_with_a_state_that_resumes(
 
 
 def test_fedavg_goes_on_without_a_site(sites: dict[str, Site]) -> None:
-    coordinator = Coordinator(FedAvg(WEIGHTS, tuple(sites), max_rounds=12))
+    coordinator = Coordinator(FedAvg(WEIGHTS, max_rounds=12))
     away = run(coordinator, sites, carry=losing("site 1", lambda m: 5 <= m.round <= 8))
     assert away.finished
     assert not same_arrays(away.coordinator.result, run(coordinator, sites).coordinator.result)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NAME = "fit"
 RUNS = Path("runs")
 LINKED = "Linked rows (--as linked)"
+PARTIES = "Parties (--as parties)"
 POSTERIOR = "Probabilities of edges (--as posterior, --as tasks)"
 _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
 
@@ -131,6 +132,14 @@ def command(
             "--cluster", help="A dask scheduler whose workers run the chains.", rich_help_panel=POSTERIOR
         ),
     ] = None,
+    interventions: Annotated[
+        str | None,
+        typer.Option(
+            "--interventions",
+            help="The column that names what was set in a row: none, a column, several joined by +.",
+            rich_help_panel=PARTIES,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", help="Run this configuration; options given as well take precedence."),
@@ -179,6 +188,7 @@ def command(
         "discretize": discretize,
         "task_column": task_column,
         "cluster": cluster,
+        "interventions": interventions,
         "seed": seed,
         "jobs": jobs,
     }

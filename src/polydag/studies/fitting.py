@@ -12,6 +12,7 @@ from polydag.studies.result import Removed
 if TYPE_CHECKING:
     import pandas as pd
 
+SORTABLE = 0.9  # from here on the variances alone would give nearly all directions
 _COMMON = ("converged_", "n_iter_", "n_features_in_")
 
 
@@ -44,6 +45,18 @@ def measures_of(model: Any) -> dict[str, float]:
         for name, value in vars(model).items()
         if name.endswith("_") and isinstance(value, (int, float)) and name not in _COMMON
     }
+
+
+def cautions(measures: dict[str, float]) -> tuple[str, ...]:
+    """What the numbers say against trusting the directions."""
+    sortable = measures.get("varsortability", 0.0)
+    if not sortable >= SORTABLE:
+        return ()
+    return (
+        f"The graph follows the order of the columns' variances (varsortability {sortable:.2f}): directions "
+        "may say more about units than about causes. Where the units are arbitrary, compare with a "
+        "scale-free method.",
+    )
 
 
 def removed(table: pd.DataFrame | None) -> tuple[Removed, ...]:

@@ -16,7 +16,7 @@ from polydag.losses.lagged import slice_names
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config
-from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.fitting import cautions, fitted, measures_of, removed
 from polydag.studies.inputs import (
     Inputs,
     file_mark,
@@ -73,7 +73,7 @@ def settings_of(config: PartiesConfig) -> dict[str, Any]:
         )
     params = FederatedNotears().get_params(deep=False)
     known = {name: value for name, value in params.items() if name not in _OWN}
-    return chosen(known, config.settings, "the method for parties")
+    return chosen(known, config.settings, "The method for parties")
 
 
 def load(config: PartiesConfig) -> Inputs:
@@ -170,6 +170,7 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
         method=config.method, knowledge=inputs.knowledge, random_state=config.seed, **settings
     )
     model, warned = fitted(learner, inputs)
+    measures = {name: value for name, value in measures_of(model).items() if value == value}
     public_config = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=used)
     return Result(
         config=public_config,
@@ -179,8 +180,8 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
         n_iter=model.n_rounds_,
         history=model.history_,
         pruned=removed(model.pruned_),
-        measures={name: value for name, value in measures_of(model).items() if value == value},
-        notes=(*inputs.notes, *warned, model.protection_, _WHERE),
+        measures=measures,
+        notes=(*inputs.notes, *warned, *cautions(measures), model.protection_, _WHERE),
         sha256=dict(inputs.sha256),
         versions=versions(),
         probabilities=getattr(model, "votes_", None),

@@ -13,7 +13,7 @@ from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
 from polydag.studies.config import Config
-from polydag.studies.fitting import fitted, measures_of, removed
+from polydag.studies.fitting import cautions, fitted, measures_of, removed
 from polydag.studies.inputs import (
     Inputs,
     file_mark,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 CONFIG = Config
-SORTABLE = 0.9  # from here on the variances alone would give nearly all directions
 
 
 def load(config: Config) -> Inputs:
@@ -114,7 +113,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         history=model.history_,
         pruned=removed(getattr(model, "pruned_", None)),
         measures=measures,
-        notes=(*inputs.notes, *notes, *warned, *_cautions(measures)),
+        notes=(*inputs.notes, *notes, *warned, *cautions(measures)),
         sha256=dict(inputs.sha256),
         versions=versions(),
         probabilities=probabilities,
@@ -133,14 +132,3 @@ def _bootstrapped(
     again = Bootstrap(learner, n_resamples=config.bootstrap, n_jobs=config.jobs, random_state=config.seed)
     again.fit(inputs.rows)
     return again.frequencies_.to_numpy(), {"bootstrap": again.edges_}
-
-
-def _cautions(measures: dict[str, float]) -> tuple[str, ...]:
-    sortable = measures.get("varsortability", 0.0)
-    if sortable < SORTABLE:
-        return ()
-    return (
-        f"The graph follows the order of the columns' variances (varsortability {sortable:.2f}): directions "
-        "may say more about units than about causes. Where the units are arbitrary, compare with a "
-        "scale-free method.",
-    )
