@@ -44,10 +44,21 @@ def test_stacking_is_that_by_hand_in_any_row_order(seed: int, lags: int) -> None
     assert stacked.to_numpy()[order] == pytest.approx(wanted[np.lexsort(wanted.T)])
 
 
+def test_columns_have_any_name_and_rows_may_be_in_the_order_of_time() -> None:
+    data = simulate.lagged(3, n_steps=9, n_realisations=2, random_state=0).data
+    expected = stack(data, 2)
+    named = data.rename(columns={"t": "day", "realisation": "who"}).assign(who=["ann"] * 9 + ["bob"] * 9)
+    pd.testing.assert_frame_equal(stack(named, 2, time="day", realisation="who"), expected)
+    pd.testing.assert_frame_equal(stack(data.drop(columns="t"), 2), expected)
+    one = data[data["realisation"] == 1].drop(columns=["t", "realisation"])
+    pd.testing.assert_frame_equal(stack(one, 2), expected.iloc[7:].reset_index(drop=True))
+    assert np.array_equal(stack(one.to_numpy(), 2), stack(one, 2))  # type: ignore[arg-type]
+
+
 def test_names_of_slices() -> None:
-    assert slice_names(["dose", "y"], 2) == ("dose@t", "y@t", "dose@t-1", "y@t-1", "dose@t-2", "y@t-2")
-    assert variables_of(slice_names(["a@t", "b"], 2), 2) == ("a@t", "b")
-    with pytest.raises(DataError, match="x@t, y@t, x@t-1, y@t-1"):
+    assert slice_names(["dose", "y"], 2) == ("dose[t]", "y[t]", "dose[t-1]", "y[t-1]", "dose[t-2]", "y[t-2]")
+    assert variables_of(slice_names(["a[t]", "b"], 2), 2) == ("a[t]", "b")
+    with pytest.raises(DataError, match=r"x\[t\], y\[t\], x\[t-1\], y\[t-1\]"):
         variables_of(["x", "y"], 1)
 
 
@@ -64,15 +75,15 @@ def test_statistics_of_parties_merge_to_those_of_all() -> None:
 
 def test_the_past_is_nobodys_target() -> None:
     names = slice_names(["x", "y"], 1)
-    known = Knowledge(required=[("x@t-1", "y@t")], forbidden=[("x@t", "y@t")])
+    known = Knowledge(required=[("x[t-1]", "y[t]")], forbidden=[("x[t]", "y[t]")])
     masks = nothing_changes_the_past(["x", "y"], 1, known).masks(names)
     allowed = [(names[i], names[j]) for i, j in np.argwhere(~masks.forbidden)]
     assert allowed == [
-        ("y@t", "x@t"), ("x@t-1", "x@t"), ("x@t-1", "y@t"), ("y@t-1", "x@t"), ("y@t-1", "y@t")
+        ("y[t]", "x[t]"), ("x[t-1]", "x[t]"), ("x[t-1]", "y[t]"), ("y[t-1]", "x[t]"), ("y[t-1]", "y[t]")
     ]  # fmt: skip
     assert masks.required.sum() == 1
     with pytest.raises(DataError, match="required and forbidden"):
-        nothing_changes_the_past(["x", "y"], 1, Knowledge(required=[("x@t", "y@t-1")]))
+        nothing_changes_the_past(["x", "y"], 1, Knowledge(required=[("x[t]", "y[t-1]")]))
 
 
 def test_finds_both_sorts_of_effects_from_rows_and_from_statistics() -> None:
@@ -107,19 +118,23 @@ def test_the_paper_setting_is_recovered() -> None:
 
 def test_knowledge_is_over_slices() -> None:
     sample = simulate.lagged(3, n_steps=40, n_realisations=3, random_state=2)
-    known = Knowledge(required=[("x0@t-1", "x2@t")], forbidden=[("x1@t-1", "x1@t"), ("x0@t", "x1@t")])
+    known = Knowledge(required=[("x0[t-1]", "x2[t]")], forbidden=[("x1[t-1]", "x1[t]"), ("x0[t]", "x1[t]")])
     graph = NotearsLagged(1, knowledge=known).fit(sample.data).graph_
     edges = {(edge.source, edge.target) for edge in graph.edges()}
-    assert ("x0@t-1", "x2@t") in edges
-    assert not edges & {("x1@t-1", "x1@t"), ("x0@t", "x1@t")}
+    assert ("x0[t-1]", "x2[t]") in edges
+    assert not edges & {("x1[t-1]", "x1[t]"), ("x0[t]", "x1[t]")}
     with pytest.raises(DataError, match="x0"):
         NotearsLagged(1, knowledge=Knowledge(forbidden=[("x0", "x1")])).fit(sample.data)
 
 
 def test_bad_series_are_refused_with_the_place() -> None:
     data = simulate.lagged(2, n_steps=6, n_realisations=2, random_state=0).data
-    with pytest.raises(DataError, match="column 't'"):
-        stack(data.drop(columns="t"), 1)
+    with pytest.raises(DataError, match="no column day, which time names"):
+        stack(data, 1, time="day")
+    with pytest.raises(DataError, match="no column who, which realisation names"):
+        NotearsLagged(1, realisation="who").fit(data)
+    with pytest.raises(DataError, match="no variables"):
+        stack(data[["t", "realisation"]], 1)
     with pytest.raises(DataError, match="Realisation 1: after t = 2 comes t = 4"):
         stack(data.drop(index=9), 1)
     with pytest.raises(DataError, match="after t = 3 comes t = 3"):

@@ -21,17 +21,15 @@ from polydag.knowledge import Masks
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.mlp import MLP, MLPShape
 from polydag.solvers.additive import additive_order, with_functions
+from polydag.solvers.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.solvers.network_steps import augmented, local_step, server_step
 from polydag.solvers.nonlinear import (
     Penalties,
-    augmented,
     central,
     effect_rates,
-    local_step,
     minimise,
-    server_step,
     solve_mlp,
     standard_rows,
-    threshold_graph,
 )
 from polydag.solvers.order import predecessors
 
@@ -167,7 +165,7 @@ def test_a_local_step_is_stationary(seed: int) -> None:
     loss = MLP(rng.normal(size=(20, 3)), 2, n_total=50)
     W, beta = 0.5 * rng.normal(size=(2, loss.shape.size))
     W, held = loss.shape.hold(W, free(3).forbidden)
-    end = local_step(loss, loss.shape, W, W, beta, 0.7, held, tolerance=1e-14, max_iter=2000)
+    end = local_step(loss, W, W - beta / 0.7, 0.7, held, tolerance=1e-14, max_iter=2000)
     slope = loss.value_and_grad(end.theta)[1] + beta + 0.7 * (end.theta - W)
     assert slope[~held] == pytest.approx(0, abs=1e-4)
     assert np.array_equal(end.theta[held], W[held])
@@ -239,6 +237,17 @@ def test_linear_data_gives_the_linear_graph_and_weights() -> None:
     model = NotearsMLP(random_state=0).fit(simulate.linear(dag, n=400, random_state=3))
     assert metrics.shd(true=dag, estimate=model.graph_) == 0
     assert model.weights_ == pytest.approx(np.abs(dag.weights), abs=0.2)
+
+
+def test_the_penalty_is_chosen_by_bic(table: pd.DataFrame) -> None:
+    model = NotearsMLP(hidden=3, random_state=0).fit(table.iloc[:150])
+    path = penalty_path(6, 150)
+    assert path == sorted(path, reverse=True)
+    assert model.lambda_used_ in path
+    assert set(model.history_["lambda_"]) == set(path)
+    each = [NotearsMLP(lambda_=value, hidden=3, random_state=0).fit(table.iloc[:150]) for value in path]
+    assert model.criterion_ == min(other.criterion_ for other in each)
+    assert network_bic(np.ones(3), 100, 2, 5) == pytest.approx(2 * 5 * np.log(100))
 
 
 def test_the_solution_is_at_least_as_good_as_along_the_true_order() -> None:
@@ -321,7 +330,8 @@ def test_rows_are_centred_and_share_one_scale() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lambda1": -1},
+        {"lambda_": -1},
+        {"lambda_": "stability"},
         {"lambda2": None},
         {"hidden": 0},
         {"mask": "hard"},

@@ -229,21 +229,27 @@ class LinearLocal:
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
         self.require_columns(ask)
-        if "lambdas" not in ask.arrays:
-            edges, weights = self._alone(self.learner)
-        else:
-            learners = [clone(self.learner).set_params(lambda_=float(each)) for each in ask.arrays["lambdas"]]
-            edges, weights = (np.array(part) for part in zip(*map(self._alone, learners), strict=True))
-        return state, {"edges": edges, "weights": weights}
+        return state, own_vote(self.learner, self.stats, len(self.names), ask)
 
-    def _alone(self, learner: Any) -> tuple[Array, Array]:
-        """Edges and weights; a site whose rows do not do for learning finds none."""
-        try:
-            graph = learner.fit(self.stats).graph_
-        except DataError:
-            nothing = np.zeros((len(self.names), len(self.names)))
-            return nothing, nothing
-        return graph.adjacency.astype(float), np.array(graph.weights)
+
+def own_vote(learner: Any, data: Any, d: int, ask: Ask) -> Arrays:
+    """What a learner finds in a site's data alone, at each of several penalties where these are given."""
+    if "lambdas" not in ask.arrays:
+        edges, weights = _alone(learner, data, d)
+    else:
+        learners = [clone(learner).set_params(lambda_=float(each)) for each in ask.arrays["lambdas"]]
+        found = [_alone(each, data, d) for each in learners]
+        edges, weights = (np.array(part) for part in zip(*found, strict=True))
+    return {"edges": edges, "weights": weights}
+
+
+def _alone(learner: Any, data: Any, d: int) -> tuple[Array, Array]:
+    """Edges and weights; a site whose rows do not do for learning finds none."""
+    try:
+        graph = learner.fit(data).graph_
+    except DataError:
+        return np.zeros((d, d)), np.zeros((d, d))
+    return graph.adjacency.astype(float), np.array(graph.weights)
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.inputs import is_statistics
 from polydag.learners.notears import Notears
-from polydag.losses.lagged import check_lags, nothing_changes_the_past, stack, variables_of
+from polydag.losses.lagged import (
+    REALISATION,
+    TIME,
+    apart,
+    check_lags,
+    nothing_changes_the_past,
+    stack,
+    variables_of,
+)
 from polydag.stats import GaussianStats
 
 _LEARNED = (
@@ -24,7 +32,7 @@ _LEARNED = (
 class NotearsLagged(Notears):
     """A structural vector autoregression by NOTEARS: effects within a time, and of the past on the present.
 
-    The graph is over time slices: `dose@t-1 -> crp@t` is an effect of yesterday's dose. Only edges into the
+    The graph is over time slices: `dose[t-1] -> crp[t]` is an effect of yesterday's dose. Only edges into the
     present are learned, and those within it form a DAG. Works on merged statistics, so realisations may be
     spread over parties.
 
@@ -32,6 +40,10 @@ class NotearsLagged(Notears):
     ----------
     lags : int
         How many steps back effects reach.
+    time : str
+        The column of times, whole numbers without gaps. Without a column `t` the rows are in time's order.
+    realisation : str
+        The column that tells independent series apart. Without a column `realisation` there is one series.
     lambda_, acyclicity, threshold, random_state
         As for `Notears`.
     knowledge : Knowledge, optional
@@ -70,6 +82,8 @@ class NotearsLagged(Notears):
         self,
         lags: int = 1,
         *,
+        time: str = TIME,
+        realisation: str = REALISATION,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
@@ -84,13 +98,17 @@ class NotearsLagged(Notears):
             random_state=random_state,
         )
         self.lags = lags
+        self.time = time
+        self.realisation = realisation
 
     def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a long table (`realisation`, `t`, variables) or `lagged_statistics`; `y` is ignored."""
+        """Learn from a table with one row a time, or from `lagged_statistics`; `y` is ignored."""
         lags = check_lags(self.lags)
         if is_statistics(X) and not isinstance(X, GaussianStats):
             raise UsageError("Time series are learned from a long table or its GaussianStats.")
-        stacked: Any = X if is_statistics(X) else stack(getattr(X, "frame", X), lags)
+        stacked: Any = X
+        if not is_statistics(X):
+            stacked = stack(getattr(X, "frame", X), lags, time=self.time, realisation=self.realisation)
         variables = variables_of(stacked.names if is_statistics(X) else list(stacked.columns), lags)
         if self.knowledge is not None and not isinstance(self.knowledge, Knowledge):
             raise UsageError(f"knowledge must be a polydag.Knowledge, not {type(self.knowledge).__name__}.")
@@ -103,8 +121,5 @@ class NotearsLagged(Notears):
         ).fit(stacked)
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
-        d = len(variables)
-        adjacency, weights = self.graph_.adjacency[:d, :d], self.graph_.weights
-        self.instantaneous_graph_ = Graph(adjacency, variables, weights[:d, :d])
-        self.lag_weights_ = weights[d:, :d].reshape(lags, d, d)
+        self.instantaneous_graph_, self.lag_weights_ = apart(self.graph_, lags)
         return self

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, UsageError
@@ -13,7 +14,8 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, is_statistics, knowledge_masks
-from polydag.solvers.nonlinear import Solution, solve_masked, solve_mlp, standard_rows, threshold_graph
+from polydag.solvers.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path, threshold_graph
+from polydag.solvers.nonlinear import Solution, solve_masked, solve_mlp, standard_rows
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 
@@ -25,8 +27,9 @@ class NotearsMLP(StructureLearner):
 
     Parameters
     ----------
-    lambda1 : float
+    lambda_ : float or "bic"
         The sparsity penalty: ℓ1 on the first-layer weights, or the cost of an edge's probability with a mask.
+        "bic" takes the one of a path whose graph has the lowest BIC.
     lambda2 : float
         The ℓ2 penalty on all parameters of the networks.
     hidden : int
@@ -41,6 +44,13 @@ class NotearsMLP(StructureLearner):
         Required and forbidden edges, tiers.
     random_state : int, optional
         For the start, and the mask's noise.
+
+    Attributes
+    ----------
+    lambda_used_ : float
+        The penalty of the result.
+    criterion_ : float
+        The BIC of the graph, each effect counted as eight parameters.
 
     Notes
     -----
@@ -66,10 +76,13 @@ class NotearsMLP(StructureLearner):
     0
     """
 
+    lambda_used_: float
+    criterion_: float
+
     def __init__(
         self,
         *,
-        lambda1: float = 0.02,
+        lambda_: float | Literal["bic"] = "bic",
         lambda2: float = 0.003,
         hidden: int = 10,
         mask: Literal["gumbel"] | None = None,
@@ -78,7 +91,7 @@ class NotearsMLP(StructureLearner):
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.lambda1 = lambda1
+        self.lambda_ = lambda_
         self.lambda2 = lambda2
         self.hidden = hidden
         self.mask = mask
@@ -99,8 +112,8 @@ class NotearsMLP(StructureLearner):
         stats = GaussianStats.from_data(rows, names=found)
         gaussian_statistics(stats)  # the columns can be used at all
         masks = knowledge_masks(self.knowledge, stats.names)
-        solution = self._solution(standard_rows(rows, stats), masks)
-        self._finish(stats.names, masks, solution)
+        solutions = self._solutions(standard_rows(rows, stats), masks)
+        self._finish(stats.names, masks, len(rows), solutions)
         return self
 
     def _check_parameters(self) -> None:
@@ -108,38 +121,48 @@ class NotearsMLP(StructureLearner):
             raise UsageError(f"acyclicity must be one of {', '.join(ACYCLICITY)}; got {self.acyclicity!r}.")
         if self.mask not in (None, "gumbel"):
             raise UsageError(f"mask must be None or 'gumbel'; got {self.mask!r}.")
-        for name in ("lambda1", "lambda2", "threshold"):
+        for name, other in (("lambda_", "bic"), ("lambda2", 0.0), ("threshold", None)):
             value = getattr(self, name)
-            if value is None and name == "threshold":
-                continue
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (number and value >= 0 and np.isfinite(value)):
+            if value != other and not (number and value >= 0 and np.isfinite(value)):
                 raise UsageError(f"{name} must be a number that is not negative; got {value!r}.")
         if isinstance(self.hidden, bool) or not isinstance(self.hidden, int) or self.hidden < 1:
             raise UsageError(f"hidden must be a whole number of at least 1; got {self.hidden!r}.")
 
-    def _solution(self, rows: Any, masks: Masks) -> Solution:
+    def _solutions(self, rows: NDArray[np.float64], masks: Masks) -> list[Solution]:
         measure = ACYCLICITY[self.acyclicity]()
         solve = solve_mlp if self.mask is None else solve_masked
-        return solve(rows, self.hidden, self.lambda1, self.lambda2, measure, masks, self.random_state)
+        n, d = rows.shape
+        lambdas = penalty_path(d, n) if self.lambda_ == "bic" else [float(self.lambda_)]
+        return [
+            solve(rows, self.hidden, lambda_, self.lambda2, measure, masks, self.random_state)
+            for lambda_ in lambdas
+        ]
 
-    def _finish(self, names: tuple[str, ...], masks: Masks, solution: Solution) -> None:
-        usual = 0.2 if self.mask is None else 0.5
+    def _finish(self, names: tuple[str, ...], masks: Masks, n: int, solutions: list[Solution]) -> None:
+        usual = SLOPE if self.mask is None else PROBABILITY
         threshold = usual if self.threshold is None else self.threshold
-        kept, removed = threshold_graph(solution.strength, masks.required, threshold)
+        graphs = [threshold_graph(each.strength, masks.required, threshold) for each in solutions]
+        criteria = [
+            network_bic(each.residuals, n, int(kept.sum()), self.hidden)
+            for each, (kept, _) in zip(solutions, graphs, strict=True)
+        ]
+        best = int(np.argmin(criteria))
+        solution, (kept, removed) = solutions[best], graphs[best]
+        self.lambda_used_, self.criterion_ = solution.lambda_, criteria[best]
         strength = solution.strength
         self._keep(
             Graph(kept, names, np.where(kept, strength, 0.0)),
             raw_weights=strength,
-            history=solution.stages,
+            history=[stage for each in solutions for stage in each.stages],
             pruned=[(Edge(names[i], names[j], float(strength[i, j])), why) for i, j, why in removed],
             converged=solution.converged,
-            n_iter=solution.n_iter,
+            n_iter=sum(each.n_iter for each in solutions),
         )
         if not self.converged_:
             warnings.warn(
                 f"Nonlinear NOTEARS stopped before its tolerance (h = {solution.h:.1e}); the graph is "
-                "acyclic all the same. Rescale the columns or raise lambda1 or lambda2.",
+                "acyclic all the same. Rescale the columns or raise lambda_ or lambda2.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -9,21 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from polydag.errors import UsageError
 from polydag.federated.groups import variable_groups
+from polydag.federated.lagged import LaggedLocal
 from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.model import Model
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.programs import Local
 from polydag.federated.schedules import Default, Paper, Schedule
-from polydag.knowledge import Masks
+from polydag.graph import Graph
+from polydag.knowledge import Knowledge, Masks
 from polydag.learners.inputs import knowledge_masks
+from polydag.learners.notears import Notears
+from polydag.learners.party_networks import Networks
+from polydag.losses.lagged import (
+    apart,
+    check_lags,
+    lagged_statistics,
+    nothing_changes_the_past,
+    variables_of,
+)
 from polydag.stats import GaussianStats, Regimes
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
 PAPER_THRESHOLD = 0.3
+ALONE_LAMBDA = 0.1  # for a party alone the paper runs NOTEARS as published, whose penalty this is
 
 
 class Family(Protocol):
@@ -31,6 +44,15 @@ class Family(Protocol):
 
     methods: tuple[str, ...]
     paper_lambda: float
+    alone_lambda: float  # for a party alone, where the paper runs NOTEARS as it was published
+
+    def alone(self, settings: FederatedNotears) -> Any:
+        """What learns from one party, or from all in one place, but for the penalty and what is known."""
+        ...
+
+    def knowledge(self, settings: FederatedNotears, names: tuple[str, ...]) -> Knowledge | None:
+        """What is known, in the model's own names."""
+        ...
 
     def local(self, settings: FederatedNotears, table: Any, learner: Any) -> Local:
         """A site's side, made from its table alone; `learner` learns from this site alone, for voting."""
@@ -54,22 +76,40 @@ class Family(Protocol):
         """ADMM's penalties."""
         ...
 
+    def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
+        """Attributes of this family only."""
+        ...
+
 
 class Linear:
     """Every variable is a weighted sum of its parents, plus noise."""
 
     methods: tuple[str, ...] = ("admm", "moments", "voting", "fedavg", "varying")
     paper_lambda: float = 0.01
+    alone_lambda: float = ALONE_LAMBDA
+
+    def alone(self, settings: FederatedNotears) -> Any:
+        """Linear NOTEARS."""
+        threshold = PAPER_THRESHOLD if settings.schedule == "paper" else settings.threshold
+        return Notears(acyclicity=settings.acyclicity, threshold=threshold)
+
+    def knowledge(self, settings: FederatedNotears, names: tuple[str, ...]) -> Knowledge | None:
+        """As it was given."""
+        return settings.knowledge
 
     def local(self, settings: FederatedNotears, table: Any, learner: Any) -> Local:
         """Only the statistics of the table are kept."""
         if not isinstance(table, (GaussianStats, Regimes)):
             table = GaussianStats.from_data(getattr(table, "frame", table))
-        return OwnLinearLocal(table) if settings.method == "varying" else LinearLocal(table, learner)
+        if settings.method == "varying":
+            return OwnLinearLocal(table)
+        if learner is not None:
+            informed(learner, self.knowledge(settings, table.names))
+        return LinearLocal(table, learner)
 
     def masks(self, settings: FederatedNotears, names: tuple[str, ...]) -> Masks:
         """The user's knowledge."""
-        return knowledge_masks(settings.knowledge, names)
+        return knowledge_masks(self.knowledge(settings, names), names)
 
     def model(
         self,
@@ -91,6 +131,49 @@ class Linear:
         """The paper's constants, or ours."""
         return Paper() if settings.schedule == "paper" else Default()
 
+    def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
+        """None."""
+        return {}
+
+
+class Lagged(Linear):
+    """Time series: every variable is a weighted sum of others now and before, plus noise."""
+
+    methods: tuple[str, ...] = ("admm", "moments", "voting", "fedavg")
+
+    def knowledge(self, settings: FederatedNotears, names: tuple[str, ...]) -> Knowledge | None:
+        """The past is nobody's target."""
+        knowledge_masks(settings.knowledge, names)  # of the right type, about slices that there are
+        lags = check_lags(settings.lags)
+        return nothing_changes_the_past(variables_of(names, lags), lags, settings.knowledge)
+
+    def local(self, settings: FederatedNotears, table: Any, learner: Any) -> Local:
+        """Only the statistics of the stacked rows are kept."""
+        lags = check_lags(settings.lags)
+        if isinstance(table, Regimes):
+            raise UsageError("Time series under intervention are not supported: give tables of series.")
+        if not isinstance(table, GaussianStats):
+            frame = getattr(table, "frame", table)
+            table = lagged_statistics(frame, lags, time=settings.time, realisation=settings.realisation)
+        present = len(variables_of(table.names, lags))
+        if learner is not None:
+            informed(learner, self.knowledge(settings, table.names))
+        return LaggedLocal(table, learner, present=present)
+
+    def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
+        """The two sorts of effects by themselves."""
+        within, lag_weights = apart(graph, settings.lags)
+        return {"instantaneous_graph_": within, "lag_weights_": lag_weights}
+
+
+def informed(learner: Any, knowledge: Knowledge | None) -> Any:
+    """The learner, told what is known."""
+    if knowledge is not None:
+        if "knowledge" not in learner.get_params(deep=False):
+            raise UsageError(f"{type(learner).__name__} does not take background knowledge.")
+        learner.set_params(knowledge=knowledge)
+    return learner
+
 
 def known_regimes(locals_: Iterable[Local]) -> tuple[frozenset[str], ...]:
     """Which variables were set in some rows somewhere: known to all."""
@@ -100,4 +183,9 @@ def known_regimes(locals_: Iterable[Local]) -> tuple[frozenset[str], ...]:
     return tuple(sorted(found, key=sorted))
 
 
-FAMILIES: dict[str, Family] = {"linear": Linear()}
+FAMILIES: dict[str, Family] = {
+    "linear": Linear(),
+    "lagged": Lagged(),
+    "mlp": Networks("mlp"),
+    "masked": Networks("masked"),
+}

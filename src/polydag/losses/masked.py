@@ -86,6 +86,12 @@ class MaskedShape:
         """`Σ rates·P`, the expected cost of the edges, and its gradient."""
         return float(np.vdot(rates, self.probabilities(theta))), self._to_logits(theta, rates)
 
+    def curvature(self, rates: Array, slope: Array) -> Array:
+        """A bound: the second derivative of σ is below 0.1."""
+        every = np.zeros(self.size)
+        self.logits(every)[:] = 0.1 * (rates + np.abs(slope) / self.d) / self.temperature**2
+        return every
+
     def _to_logits(self, theta: Array, slope: Array) -> Array:
         P = self.probabilities(theta)
         gradient = np.zeros(self.size)
@@ -105,6 +111,21 @@ class MaskedMLP:
         parts = (rows[k :: len(noise)] for k in range(len(noise)))
         self._parts = [MLP(part, shape.hidden, n_total=total) for part in parts]
 
+    def squared_residuals(self, theta: Array) -> Array:
+        """Every variable's residual sum of squares under the noise, divided by `n_total`."""
+        total = np.zeros(self.shape.d)
+        for part, noise in zip(self._parts, self.noise, strict=True):
+            total += part.squared_residuals(self._behind(theta, noise)[1])
+        return total
+
+    def _behind(self, theta: Array, noise: Array) -> tuple[Array, Array]:
+        """The mask under a part's noise, and the networks with their inputs multiplied by it."""
+        M = expit((self.shape.logits(theta) + noise) / self.shape.temperature)
+        inside = self.shape.inside
+        masked = theta[: inside.size].copy()
+        inside.split(masked).inner[:-1] *= M[:, :, None]
+        return M, masked
+
     def value_and_grad(self, theta: Array) -> tuple[float, Array]:
         """The loss and its gradient."""
         inside, tau = self.shape.inside, self.shape.temperature
@@ -112,9 +133,7 @@ class MaskedMLP:
         value, gradient = 0.0, np.zeros_like(theta)
         to_logits = self.shape.logits(gradient)
         for part, noise in zip(self._parts, self.noise, strict=True):
-            M = expit((self.shape.logits(theta) + noise) / tau)
-            masked = bare.copy()
-            inside.split(masked).inner[:-1] *= M[:, :, None]
+            M, masked = self._behind(theta, noise)
             cost, slope = part.value_and_grad(masked)
             value += cost
             first = inside.split(slope).inner[:-1]

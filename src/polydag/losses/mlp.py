@@ -65,6 +65,10 @@ class Shape(Protocol):
         """The smooth part of the sparsity penalty, and its gradient."""
         ...
 
+    def curvature(self, rates: Array, slope: Array) -> Array:
+        """How fast the gradients of `sparsity` and of a function with gradient `slope` in V can change."""
+        ...
+
 
 class Parts(NamedTuple):
     """Views into a flat vector of parameters; `inner[d]` holds the biases."""
@@ -141,6 +145,10 @@ class MLPShape:
         """Nothing: the ℓ1 penalty is all there is."""
         return 0.0, np.zeros(self.size)
 
+    def curvature(self, rates: Array, slope: Array) -> Array:
+        """`2·slope_ij` for each first-layer weight: V is quadratic in them."""
+        return 2 * self.lasso(slope)
+
 
 class MLP:
     """The loss `Σ residual² / 2n` of rows; `n` is that of all parties, so that their losses add up."""
@@ -158,12 +166,9 @@ class MLP:
         gradient = np.empty_like(theta)
         parts, into = self.shape.split(theta), self.shape.split(gradient)
         d, m = parts.outer.shape
+        residual = self._residuals(parts)
         units, slopes = self._units, self._slopes
-        np.matmul(self._inputs, parts.inner.reshape(d + 1, d * m), out=units)
-        expit(units, out=units)
-        units -= 0.5
         by_variable = units.reshape(-1, d, m)
-        residual = np.einsum("njk,jk->nj", by_variable, parts.outer) + parts.offset - self.rows
         value = 0.5 * float(np.vdot(residual, residual)) / self.n_total
         residual /= self.n_total
         into.offset[:] = residual.sum(axis=0)
@@ -174,6 +179,23 @@ class MLP:
         slopes.reshape(-1, d, m)[...] *= residual[:, :, None]
         np.matmul(self._inputs.T, slopes, out=into.inner.reshape(d + 1, d * m))
         return value, gradient
+
+    def _residuals(self, parts: Parts) -> Array:
+        """Prediction minus value; leaves the hidden units, less their value at zero, in `_units`."""
+        d, m = parts.outer.shape
+        units = self._units
+        np.matmul(self._inputs, parts.inner.reshape(d + 1, d * m), out=units)
+        expit(units, out=units)
+        units -= 0.5
+        predicted = np.einsum("njk,jk->nj", units.reshape(-1, d, m), parts.outer)
+        residual: Array = predicted + parts.offset - self.rows
+        return residual
+
+    def squared_residuals(self, theta: Array) -> Array:
+        """Every variable's residual sum of squares, divided by `n_total`: parties' add up."""
+        residual = self._residuals(self.shape.split(theta))
+        result: Array = np.einsum("nj,nj->j", residual, residual) / self.n_total
+        return result
 
     def squared_slopes(self, theta: Array) -> Array:
         """`[i, j]`: the mean of `(∂f_j/∂x_i)²` over the rows, divided by `n_total`: parties' add up."""

@@ -73,8 +73,8 @@ def lagged(
     n_realisations : int
         How many independent series are drawn from the same model.
     expected_edges : float, optional
-        The expected number of edges of the instantaneous DAG, and of each lag (where a variable may depend on
-        its own past); `d` by default.
+        The expected number of edges of the instantaneous DAG, and of lagged ones over all lags (where a
+        variable may depend on its own past); `d` by default.
     weight_range : (low, high)
         Weights are uniform in ±[low, high].
     noise_scale : float, (low, high) or array of shape (d,)
@@ -99,7 +99,7 @@ def lagged(
         # Few nodes have fewer than d pairs.
         within = min(edges, d * (d - 1) / 2)
         graph = dag(d, expected_edges=within, weight_range=weight_range, names=labels, random_state=rng)
-        present = rng.random((n_lags, d, d)) < edges / d**2
+        present = rng.random((n_lags, d, d)) < edges / (n_lags * d**2)
         lags = np.where(present, signed_uniform(*weight_range, present.shape, rng), 0.0)
         radius = spectral_radius(graph.weights, lags)
         if radius <= _LARGEST_RADIUS:

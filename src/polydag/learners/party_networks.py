@@ -1,0 +1,113 @@
+"""Neural networks as a family of models for parties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from polydag.errors import UsageError
+from polydag.federated.model import Model
+from polydag.federated.network_model import NetworkModel
+from polydag.federated.networks import Kind, NetworkLocal
+from polydag.federated.programs import Local
+from polydag.federated.schedules import Default, Paper, Schedule
+from polydag.graph import Graph, node_names
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.inputs import is_statistics, knowledge_masks
+from polydag.learners.nonlinear import NotearsMLP
+from polydag.solvers.network_choice import PROBABILITY, SLOPE
+from polydag.stats.rows import numeric_rows, require_finite
+
+if TYPE_CHECKING:
+    from polydag.learners.federated import FederatedNotears
+
+_PAPER_THRESHOLD, _PAPER_LAMBDA2 = 0.3, 0.01
+
+
+class Networks:
+    """Every variable is a small neural network of its parents, plus noise."""
+
+    methods: tuple[str, ...] = ("admm", "voting", "fedavg")
+    paper_lambda: float = 0.001
+    alone_lambda: float = 0.01
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def alone(self, settings: FederatedNotears) -> Any:
+        """Nonlinear NOTEARS."""
+        paper = settings.schedule == "paper"
+        threshold = None if settings.threshold == "ebic" else settings.threshold
+        return NotearsMLP(
+            lambda2=_PAPER_LAMBDA2 if paper else settings.lambda2,
+            hidden=settings.hidden,
+            mask=None if self.kind == "mlp" else "gumbel",
+            acyclicity=settings.acyclicity,
+            threshold=threshold,
+            random_state=settings.random_state,
+        )
+
+    def knowledge(self, settings: FederatedNotears, names: tuple[str, ...]) -> Knowledge | None:
+        """As it was given."""
+        return settings.knowledge
+
+    def masks(self, settings: FederatedNotears, names: tuple[str, ...]) -> Masks:
+        """The user's knowledge."""
+        return knowledge_masks(settings.knowledge, names)
+
+    def local(self, settings: FederatedNotears, table: Any, learner: Any) -> Local:
+        """The site keeps its rows."""
+        import pandas as pd
+
+        if is_statistics(table):
+            raise UsageError(
+                f"model={self.kind!r} needs every party's rows, not statistics. Give tables, or use "
+                "model='linear'."
+            )
+        hidden, lambda2 = settings.hidden, settings.lambda2
+        if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
+            raise UsageError(f"hidden must be a whole number of at least 1; got {hidden!r}.")
+        if isinstance(lambda2, bool) or not isinstance(lambda2, (int, float)) or not 0 <= lambda2 < np.inf:
+            raise UsageError(f"lambda2 must be a number that is not negative; got {lambda2!r}.")
+        rows, found = numeric_rows(getattr(table, "frame", table))
+        names = list(node_names(found, rows.shape[1]))
+        require_finite(rows, names)
+        if learner is not None and settings.knowledge is not None:
+            learner.set_params(knowledge=settings.knowledge)
+        return NetworkLocal(pd.DataFrame(rows, columns=names), self.kind, hidden, learner)
+
+    def model(
+        self,
+        settings: FederatedNotears,
+        locals_: Mapping[str, Local],
+        masks: Masks,
+        lambda_: float | Literal["bic"],
+    ) -> Model:
+        """Networks with a sparsity and an ℓ2 penalty."""
+        names = next(iter(locals_.values())).names
+        paper = settings.schedule == "paper" and settings.method == "admm"
+        usual = PROBABILITY if self.kind == "masked" else _PAPER_THRESHOLD if paper else SLOPE
+        return NetworkModel(
+            names,
+            masks,
+            self.kind,
+            settings.hidden,
+            lambda_,
+            _PAPER_LAMBDA2 if paper else settings.lambda2,
+            usual if settings.threshold == "ebic" else settings.threshold,
+            "expm" if paper else settings.acyclicity,
+            standard=not paper,
+            seed=0 if settings.random_state is None else settings.random_state,
+        )
+
+    def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
+        """None."""
+        return {}
+
+    def schedule(self, settings: FederatedNotears) -> Schedule:
+        """The paper's constants; or a longer path than for weights, and a quicker hand on ρ2 at its end."""
+        if settings.schedule == "paper":
+            return Paper(rho1=0.1, rho2=0.1)
+        return Default(pace=60, imbalance=2.0, nudge=1.2, max_inner=10)
