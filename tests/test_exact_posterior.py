@@ -214,6 +214,27 @@ def test_log_space_and_scaled_agree(seed: int, spread: float, n: int) -> None:
         assert lattice.total(grid, values) == pytest.approx(log_total, rel=1e-13, abs=1e-10)
 
 
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([1.0, 300.0, 3000.0]))
+@settings(max_examples=60, deadline=None)
+def test_wide_ranges_with_families_ruled_out(seed: int, spread: float) -> None:
+    """Where a set of predecessors has no family at all, the sums of others must not be lost."""
+    rng = np.random.default_rng(seed)
+    table = random_table(5, 3, seed, spread)
+    narrow = 3.0 * rng.standard_normal(table.scores.shape)
+    scores = np.where(rng.random(5)[:, None] < 0.5, narrow, table.scores)
+    scores[rng.random(scores.shape) < 0.5] = -np.inf
+    table = table.with_scores(scores)
+    with np.errstate(invalid="ignore"):
+        expected, log_total = log_space(table)
+    if log_total == -np.inf:
+        return
+    found, total = lattice.family_posterior(
+        table, lattice.lattice(table), lattice.scaled(table, lattice.lattice(table))
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    assert total == pytest.approx(log_total, rel=1e-13, abs=1e-10)
+
+
 @cache
 def many_rows() -> tuple[GaussianStats, DiscreteCounts]:
     z = np.random.default_rng(0).standard_normal((100_000, 6))

@@ -466,7 +466,7 @@ def test_the_estimator_by_chains() -> None:
     ("options", "said"),
     [
         ({"n_chains": 0}, "n_chains must be at least 1"),
-        ({"n_steps": 5}, "n_steps must be at least 10"),
+        ({"n_steps": 5}, "n_steps must be at least 20"),
         ({"burn_in": -1}, "burn_in must not be negative"),
         ({"n_steps": 100, "burn_in": 95}, "burn_in = 95 leaves nothing of n_steps = 100"),
         ({"bucket_size": 0}, "bucket_size must lie between 1 and 16"),

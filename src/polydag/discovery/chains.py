@@ -105,8 +105,8 @@ class Length:
     def __post_init__(self) -> None:
         if self.n_chains < 1:
             raise UsageError(f"n_chains must be at least 1; got {self.n_chains}.")
-        if self.n_steps is not None and self.n_steps < _THINNING:
-            raise UsageError(f"n_steps must be at least {_THINNING}; got {self.n_steps}.")
+        if self.n_steps is not None and self.n_steps < 2 * _THINNING:
+            raise UsageError(f"n_steps must be at least {2 * _THINNING}; got {self.n_steps}.")
         if self.burn_in is not None and self.burn_in < 0:
             raise UsageError(f"burn_in must not be negative; got {self.burn_in}.")
         if self.n_steps is not None and self.burn_in is not None and self.burn_in > self.n_steps - _THINNING:

@@ -24,6 +24,8 @@ _CHUNK = 4  # bits of a chunk: loops over 16 neighbours, which the processor doe
 @njit(cache=True, nogil=True)
 def _sum(v, b, t, tb):  # type: ignore[no-untyped-def]
     """`v·2^(1000 b) + t·2^(1000 tb)`, normalised; v is, t lies within [2^-1000, 2^1000]. Free of branches."""
+    b = b if v > 0.0 else NOTHING  # a zero must not keep what lies in lower bands away
+    tb = tb if t > 0.0 else NOTHING
     d = tb - b
     keep = 1.0 if d <= 0 else (_DOWN if d == 1 else 0.0)
     take = 1.0 if d >= 0 else (_DOWN if d == -1 else 0.0)
