@@ -212,6 +212,20 @@ def test_too_many_variables_are_told_before_anything_is_computed() -> None:
     assert not steps
 
 
+def test_missing_labels_are_dropped_or_imputed_when_asked(rows: pd.DataFrame) -> None:
+    holes = rows.astype(str).mask(np.random.default_rng(0).random(rows.shape) < 0.02)
+    model = BayesianDiscovery(score="bdeu", max_parents=2)
+    with pytest.raises(DataError, match=r"missing='drop' or 'impute' .*--missing drop\|impute"):
+        data.from_frame(holes)
+    dropped = model.fit(data.from_frame(holes, missing="drop")).posterior_.probabilities
+    whole = holes.dropna()
+    assert 0 < len(whole) < len(holes)
+    np.testing.assert_allclose(dropped, model.fit(whole).posterior_.probabilities, atol=1e-12)
+    imputed = model.fit(data.from_frame(holes, missing="impute")).posterior_.probabilities
+    filled = holes.fillna(holes.mode().iloc[0])
+    np.testing.assert_allclose(imputed, model.fit(filled).posterior_.probabilities, atol=1e-12)
+
+
 def test_columns_that_cannot_be_used(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="Column asia has only one level"):
         BayesianDiscovery().fit(rows.assign(asia="yes"))

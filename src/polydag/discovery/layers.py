@@ -50,10 +50,10 @@ class Counts:
     def __init__(self, score: DirichletScore) -> None:
         from polydag.discovery import _kernels
 
-        tables = score._tables
+        tables = score.tables
         codes = {"K2": _kernels.K2, "BDeu": _kernels.BDEU, "BDs": _kernels.BDS}
         self.kind = codes[type(score).__name__]
-        self.strength = score._prior()[1]
+        self.strength = score.strength
         self.arities, self.group = tables.arities, tables.group
         if (many := np.flatnonzero(self.arities > MAX_LEVELS)).size:
             name, levels = score.names[many[0]], self.arities[many[0]]
@@ -134,8 +134,8 @@ class Determinants:
     """Layers of BGe."""
 
     def __init__(self, score: BGe) -> None:
-        self.group = score._gains.group
-        self.n_groups = len(score._groups)
+        self.group = score.group
+        self.n_groups = len(score.groups)
         self._score = score
 
     def prepare(self, group: int, variables: Index, top: int, first_only: bool) -> Layer:
@@ -143,18 +143,18 @@ class Determinants:
         from polydag.discovery import _kernels
 
         score = self._score
-        R = np.ascontiguousarray(score._gains.matrices[group][np.ix_(variables, variables)])
+        R = np.ascontiguousarray(score.matrices[group][np.ix_(variables, variables)])
         start, choose = subsets.offsets(len(variables), top + 1), subsets.binomials(len(variables), top + 1)
         logdet = np.zeros((start[-1], 1))
-        n = score._groups[group].n
-        power = n + score._dof - len(score.names)
+        n = score.groups[group].n
+        power = n + score.dof - len(score.names)
 
         def work(prefixes: Index) -> None:
             _kernels.determinant_layer(prefixes, R, start, choose, logdet)
 
         def finish() -> tuple[Array, Array]:
             size = np.repeat(np.arange(top + 2), np.diff(start))[:, None]
-            constant = np.array([0.0, *(score._normaliser(n, k) for k in range(top + 1))])
+            constant = np.array([0.0, *(score.normaliser(n, k) for k in range(top + 1))])
             half = np.multiply(0.5 * (power + size), logdet, dtype=np.float64)
             return constant[size] - half, half[: start[-2]]
 

@@ -42,9 +42,9 @@ class BGe:
     alpha_mu: float = 1.0
     alpha_w: float | None = None
     targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
-    _groups: list[GaussianStats] = field(init=False, repr=False)
+    groups: list[GaussianStats] = field(init=False, repr=False)
     _gains: GaussianGains = field(init=False, repr=False)
-    _dof: float = field(init=False, repr=False)
+    dof: float = field(init=False, repr=False)
     _t: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -56,10 +56,10 @@ class BGe:
                 f"BGe needs alpha_mu > 0 and alpha_w > {d + 1} (the number of variables plus one); "
                 f"got {self.alpha_mu} and {dof}."
             )
-        object.__setattr__(self, "_dof", dof)
+        object.__setattr__(self, "dof", dof)
         object.__setattr__(self, "_t", self.alpha_mu * (dof - d - 1) / (self.alpha_mu + 1))
         sizes = np.arange(d + 1)
-        normaliser = [np.array([self._normaliser(part.n, int(k)) for k in sizes]) for part in groups]
+        normaliser = [np.array([self.normaliser(part.n, int(k)) for k in sizes]) for part in groups]
         gains = GaussianGains(
             [part.scatter + self._t * np.eye(d) for part in groups],
             group,
@@ -68,7 +68,7 @@ class BGe:
             half=1.0,
         )
         object.__setattr__(self, "targets", target_sets(self.stats))
-        object.__setattr__(self, "_groups", groups)
+        object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "_gains", gains)
 
     @property
@@ -81,9 +81,19 @@ class BGe:
         """The number of rows."""
         return self.stats.n
 
-    def _normaliser(self, n: float, k: int) -> float:
+    @property
+    def group(self) -> Index:
+        """Which of `groups`, the statistics that score nodes, each node is scored by."""
+        return self._gains.group
+
+    @property
+    def matrices(self) -> list[Array]:
+        """R of each group."""
+        return self._gains.matrices
+
+    def normaliser(self, n: float, k: int) -> float:
         """What a family with k parents has besides determinants of R; the multivariate gammas telescope."""
-        low = self._dof - len(self.names) + k + 1
+        low = self.dof - len(self.names) + k + 1
         return (
             0.5 * math.log(self.alpha_mu / (n + self.alpha_mu))
             - 0.5 * n * math.log(math.pi)
@@ -95,12 +105,12 @@ class BGe:
     def local_score(self, node: int, parents: Sequence[int]) -> float:
         """The log marginal likelihood of `node` given its parents."""
         g = int(self._gains.group[node])
-        R, n = self._gains.matrices[g], self._groups[g].n
+        R, n = self._gains.matrices[g], self.groups[g].n
         inner, outer = list(parents), [*parents, node]
         k = len(inner)
-        power = n + self._dof - len(self.names) + k
+        power = n + self.dof - len(self.names) + k
         return (
-            self._normaliser(n, k)
+            self.normaliser(n, k)
             + 0.5 * power * log_determinant(R[np.ix_(inner, inner)])
             - 0.5 * (power + 1) * log_determinant(R[np.ix_(outer, outer)])
         )

@@ -71,18 +71,22 @@ class DirichletScore:
 
     stats: Source
     targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
-    _tables: Tables = field(init=False, repr=False)
+    tables: Tables = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        strength = self._prior()[1]
-        if not strength > 0:
-            raise UsageError(f"The equivalent sample size must be positive; got {strength}.")
+        if not self.strength > 0:
+            raise UsageError(f"The equivalent sample size must be positive; got {self.strength}.")
         object.__setattr__(self, "targets", target_sets(self.stats))
-        object.__setattr__(self, "_tables", _tables(self.stats))
+        object.__setattr__(self, "tables", _tables(self.stats))
 
     def _prior(self) -> tuple[int, float]:
         """The kernel's code for the prior, and the equivalent sample size."""
         raise NotImplementedError
+
+    @property
+    def strength(self) -> float:
+        """The equivalent sample size."""
+        return self._prior()[1]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +102,7 @@ class DirichletScore:
         """The log marginal likelihood of `node` given its parents."""
         from polydag.scores._kernels import discrete_family
 
-        t = self._tables
+        t = self.tables
         g = t.group[node]
         where = np.array(parents, dtype=np.int64)
         return float(discrete_family(t.columns[g], t.weights[g], t.arities, node, where, *self._prior()))
@@ -109,7 +113,7 @@ class DirichletScore:
         """The gain of each candidate parent over each parent set, where wanted."""
         from polydag.scores._kernels import discrete_gains
 
-        t = self._tables
+        t = self.tables
         g = t.group[node]
         result: Array = discrete_gains(
             t.columns[g], t.weights[g], t.arities, node, candidates, *sets, wanted, *self._prior()
