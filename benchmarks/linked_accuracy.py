@@ -67,18 +67,25 @@ def error(found: RowPrecision, blocks: list[Any]) -> float:
     return float(ours / sum(np.abs(b).sum() - len(b) for b in blocks))
 
 
+def _sd(several: list[RowPrecision]) -> float:
+    """The standard deviation of a row correlation over orders, averaged over pairs in a cluster."""
+    blocks = [
+        np.std(each, axis=0, ddof=1) for each in zip(*(one.correlations for one in several), strict=True)
+    ]
+    return float(sum(block.sum() for block in blocks) / sum(block.size - len(block) for block in blocks))
+
+
 def orders(place: tuple[int, int, int, str], seed: int) -> Row:
     data = draw(*place, seed)
     X = data.rows.to_numpy()
     problem = Problem.of(X / X.std(axis=0), Links.from_groups(data.labels), structure="free")
     causal = [data.truth.index(name) for name in data.truth.topological_order()]
     several = [over_permutations(problem, 1, k).precision for k in range(10)]
-    middle = np.mean([each.thetas for each in several], axis=0)
     path = lambda_path(problem.reordered(np.array(causal)))
     averaged = {k: error(RowPrecision.mean(several[:k]), data.blocks) for k in (2, 5, 10)}
     return {
         "seed": seed,
-        "theta_sd_between_orders": float(np.mean([np.abs(each.thetas - middle).max() for each in several])),
+        "sd_between_orders": _sd(several),
         "error_one_order": float(np.mean([error(each, data.blocks) for each in several])),
         **{f"error_mean_of_{k}": value for k, value in averaged.items()},
         "error_true_order": error(path.fits[path.best].precision, data.blocks),
@@ -141,7 +148,8 @@ def main() -> None:
 
 def _complete(found: list[Row]) -> list[Row]:
     """All rows with the same columns; ignoring the network takes no rounds."""
-    return [{"rounds": 0, "agreed": "", "cpu_s": "", **row} for row in found]
+    last = {"rounds": 0, "agreed": "", "cpu_s": ""}
+    return [{**row, **{name: row.get(name, value) for name, value in last.items()}} for row in found]
 
 
 def _short(row: Row) -> Row:

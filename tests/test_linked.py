@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import runpy
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 from polydag import (
+    BOSS,
     GES,
+    PC,
     EqualVariance,
     Graph,
     LinkedRowsDAG,
@@ -26,8 +30,11 @@ from polydag import (
 )
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.learners.linked import _turn
 from polydag.reproduce import linked as paper
 from polydag.reproduce.linked_settings import published, real
+from polydag.rowcov.estimate import scaled_problem
+from polydag.rowcov.table import LinkedTable
 from polydag.studies.linked import LinkedConfig
 
 N, SIZE = 200, 5
@@ -107,14 +114,33 @@ def test_unknown_order_beats_ignoring_the_network(truth: Graph, rows: pd.DataFra
     assert isinstance(model.learner_, GES)
 
 
-def test_rounds_go_on_until_graph_and_rows_agree(truth: Graph, rows: pd.DataFrame) -> None:
-    model = LinkedRowsDAG(SCHOOL, learner=EqualVariance(), n_permutations=1, max_rounds=8).fit(rows)
+@pytest.mark.parametrize("learner", [GES(penalty=2), BOSS(penalty=2), EqualVariance()])
+def test_rounds_go_on_until_graph_and_rows_agree(learner: Any, truth: Graph, rows: pd.DataFrame) -> None:
+    model = LinkedRowsDAG(SCHOOL, learner=learner, n_permutations=1, max_rounds=20, random_state=0).fit(rows)
     assert model.converged_
-    last = model.history_.iloc[-1]
-    assert last["changed_edges"] == 0
-    assert last["row_correlation_change"] < 0.01
-    with pytest.warns(ConvergenceWarning, match="did not agree after 2 rounds"):
-        LinkedRowsDAG(SCHOOL, learner=GES(), n_permutations=1, max_rounds=2).fit(rows.iloc[:, :12])
+    criteria = model.history_["criterion"].to_numpy()
+    assert len(criteria) >= 2
+    assert (np.diff(criteria[:-1]) < 0).all()
+    assert criteria[-1] >= criteria[-2]
+    # Σ is that of the graph: fitted to it again, it does not change.
+    again = _turn(scaled_problem(LinkedTable.of(rows, SCHOOL), "auto", 0.01, 1)[0], model.learner_)
+    assert again is not None
+    assert np.array_equal(again.precision.thetas, model.row_precision_.thetas)
+
+
+def test_rounds_that_do_not_suffice(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    falling = count(0, -1)
+    monkeypatch.setattr("polydag.learners.linked.bic", lambda *_: float(next(falling)))
+    with pytest.warns(ConvergenceWarning, match="still getting better after 2 rounds"):
+        model = LinkedRowsDAG(SCHOOL, n_permutations=1, max_rounds=2).fit(rows)
+    assert not model.converged_
+
+
+def test_a_graph_of_no_dag_ends_the_rounds(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polydag.learners.linked._turn", lambda *_: None)
+    with pytest.warns(ConvergenceWarning, match="that of no DAG"):
+        model = LinkedRowsDAG(SCHOOL, learner=PC(), n_permutations=1, max_rounds=2).fit(rows)
+    assert model.graph_.n_edges > 0
 
 
 @pytest.mark.parametrize("learner", [GES(), Notears(lambda_=0.1), EqualVariance()])

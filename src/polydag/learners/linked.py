@@ -26,23 +26,31 @@ from polydag.rowcov.estimate import (
     scaled_problem,
     unpenalised,
 )
-from polydag.rowcov.path import PATIENCE, Path, lambda_path
+from polydag.rowcov.path import PATIENCE, Path, bic, lambda_path
 from polydag.rowcov.precision import RowPrecision
 from polydag.rowcov.table import LinkedTable
 from polydag.stats import GaussianStats
 
 Array = NDArray[np.float64]
-_AGREED = 0.01  # the largest change of a row correlation between rounds that counts as none
 
 
 class _Round(NamedTuple):
-    """One round of decorrelation and learning."""
+    """One round of decorrelation and learning; the criterion is that of the graph with its own Θ."""
 
     round: int
     n_edges: int
     changed_edges: int
-    row_correlation_change: float
     effective_n: float
+    criterion: float
+
+
+class _Turn(NamedTuple):
+    """A fitted learner, with Θ and the residuals that go with its graph."""
+
+    model: Any
+    precision: RowPrecision
+    residuals: Array
+    criterion: float
 
 
 class LinkedRowsDAG(RowCorrelation, StructureLearner):
@@ -50,7 +58,8 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     With a known `order` of the variables, block coordinate descent estimates DAG and row correlation jointly.
     Without, the rows are decorrelated and any learner for independent rows does the rest; with `max_rounds`
-    above 1 its graph then gives a better estimate of the row correlation, and so on until both agree.
+    above 1 its graph gives another estimate of the row correlation, with which it learns again, and so on
+    while the BIC of both falls. A learner that searches over orders is `BOSS`.
 
     Parameters
     ----------
@@ -212,41 +221,49 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         problem, scale = scaled
         first = RowDecorrelator(n_permutations=self.n_permutations, random_state=self.random_state)
         first._fit(table, scaled)
-        precision, left = first.row_precision_, None
-        model = self._learn(table, first.means_, precision)
-        rounds = [_Round(1, model.graph_.n_edges, model.graph_.n_edges, np.nan, precision.effective_n)]
+        model = self._learn(table, first.means_, first.row_precision_)
+        best = _Turn(model, first.row_precision_, first.residuals_, np.inf)
+        rounds: list[_Round] = []
         agreed = self.max_rounds == 1
-        while not agreed and len(rounds) < self.max_rounds:
-            dag = _member(model)
-            if dag is None:
+        before = np.zeros_like(model.graph_.adjacency)
+        while True:
+            turn = best if self.max_rounds == 1 else _turn(problem, model)
+            if turn is None:
                 break
-            order = [dag.index(name) for name in dag.topological_order()]
-            fit = given_dag(problem, dag.adjacency, order)
-            change = _largest_change(fit.precision, precision)
-            precision, left = fit.precision, residuals(problem.reordered(np.array(order)), fit)
-            before = model.graph_.adjacency
-            model = self._learn(table, means_of(problem, precision) * scale, precision)
-            changed = int(
-                np.triu((before != model.graph_.adjacency) | (before != model.graph_.adjacency).T).sum()
-            )
+            changed = before != model.graph_.adjacency
             rounds.append(
-                _Round(len(rounds) + 1, model.graph_.n_edges, changed, change, precision.effective_n)
+                _Round(
+                    len(rounds) + 1,
+                    model.graph_.n_edges,
+                    int(np.triu(changed | changed.T).sum()),
+                    turn.precision.effective_n,
+                    turn.criterion,
+                )
             )
-            agreed = changed == 0 and change < _AGREED
-        self.learner_ = model
-        self._describe(problem, table, precision, first.residuals_ if left is None else left)
+            if not turn.criterion < best.criterion:
+                agreed = True  # neither another graph nor another Θ is better
+                break
+            best = turn
+            if len(rounds) == self.max_rounds:
+                break
+            before = model.graph_.adjacency
+            model = self._learn(table, means_of(problem, turn.precision) * scale, turn.precision)
+        self.learner_ = best.model
+        self._describe(problem, table, best.precision, best.residuals)
         self._keep(
-            model.graph_,
-            raw_weights=getattr(model, "raw_weights_", model.graph_.weights),
+            best.model.graph_,
+            raw_weights=getattr(best.model, "raw_weights_", best.model.graph_.weights),
             history=rounds,
             pruned=[],
-            converged=bool(getattr(model, "converged_", True)) and agreed,
+            converged=bool(getattr(best.model, "converged_", True)) and agreed,
             n_iter=len(rounds),
         )
         if not agreed:
             warnings.warn(
-                f"Graph and row correlation did not agree after {len(rounds)} rounds; raise max_rounds, or "
-                "use the graph of one round (max_rounds=1).",
+                "The learned graph is that of no DAG, so that rounds ended with it."
+                if turn is None
+                else f"Graph and row correlation were still getting better after {len(rounds)} rounds; raise "
+                "max_rounds, or use the graph of one round (max_rounds=1).",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -282,16 +299,14 @@ def _history(path: Path) -> list[dict[str, float]]:
     ]
 
 
-def _member(model: Any) -> Graph | None:
-    """A DAG of the learned class; None where there is none."""
-    dag: Graph | None = getattr(model, "dag_", None)
+def _turn(problem: Problem, model: Any) -> _Turn | None:
+    """The maximum-likelihood Θ given a fitted learner's graph, and the BIC of both; None without a DAG."""
     graph: Graph = model.graph_
     try:
-        return graph.to_dag() if dag is None else dag
-    except DataError:
+        dag: Graph = model.dag_ if hasattr(model, "dag_") else graph.to_dag()
+    except DataError:  # PC may end with a graph that no DAG has
         return None
-
-
-def _largest_change(new: RowPrecision, old: RowPrecision) -> float:
-    pairs = zip(new.correlations, old.correlations, strict=True)
-    return max(float(np.abs(a - b).max()) for a, b in pairs)
+    order = [dag.index(name) for name in dag.topological_order()]
+    own = problem.reordered(np.array(order))
+    fit = given_dag(problem, dag.adjacency, order)
+    return _Turn(model, fit.precision, residuals(own, fit), bic(own, fit))
