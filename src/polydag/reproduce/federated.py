@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from polydag import metrics, simulate
 from polydag.checkpoint import piece
@@ -34,8 +35,7 @@ from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.notears import Notears
-from polydag.learners.party_methods import ALONE_LAMBDA
-from polydag.learners.party_models import PAPER_THRESHOLD, Linear
+from polydag.learners.party_models import ALONE_LAMBDA, PAPER_THRESHOLD, Linear
 from polydag.plot.charts import Line, Panel, line_charts
 from polydag.progress import report
 from polydag.stats import GaussianStats
@@ -134,8 +134,8 @@ def settings(figure: int) -> list[Setting]:
 def graphs(sample: Sample) -> dict[str, Graph]:
     """What each linear method finds."""
     vote, best = _alone(sample, lambda: Notears(lambda_=ALONE_LAMBDA, threshold=PAPER_THRESHOLD))
-    ours = FederatedNotears().fit(sample.parts).graph_
-    pooled = FederatedNotears(method="moments").fit(sample.parts).graph_
+    ours = FederatedNotears(privacy="none").fit(sample.parts).graph_
+    pooled = FederatedNotears(method="moments", privacy="none").fit(sample.parts).graph_
     return dict(zip(LINEAR, (as_published(sample.parts), vote, best, ours, pooled), strict=True))
 
 
@@ -144,8 +144,9 @@ def network_graphs(sample: Sample) -> dict[str, Graph]:
     from polydag.learners.nonlinear import NotearsMLP
 
     vote, best = _alone(sample, lambda: NotearsMLP(random_state=0))
-    paper = FederatedNotears(model="mlp", schedule="paper", random_state=0).fit(sample.parts).graph_
-    ours = FederatedNotears(model="mlp", random_state=0).fit(sample.parts).graph_
+    default = FederatedNotears(model="mlp", privacy="none", random_state=0)
+    paper = clone(default).set_params(schedule="paper").fit(sample.parts).graph_
+    ours = default.fit(sample.parts).graph_
     pooled = NotearsMLP(random_state=0).fit(pd.concat(sample.parts)).graph_
     return dict(zip(NONLINEAR, (paper, vote, best, ours, pooled), strict=True))
 
