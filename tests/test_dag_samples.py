@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import networkx as nx
 import numpy as np
@@ -14,14 +15,26 @@ from numpy.typing import NDArray
 
 import oracles
 from oracles import all_dags, as_networkx, markov_key
-from polydag.discovery import exact_posterior, extensions
+from polydag.discovery import (
+    dag_posterior,
+    exact_posterior,
+    extensions,
+    family_table,
+    mcmc_posterior,
+    with_prior,
+)
 from polydag.discovery.bucket import BucketOrders, scaled
-from polydag.discovery.dags import DagSamples, dags_by_buckets, dags_by_orders
+from polydag.discovery.dags import DagSamples, dags_by_buckets, dags_by_orders, weighted
+from polydag.discovery.dags.weighted import WeightedPosterior
 from polydag.discovery.draws import BucketDraws
 from polydag.discovery.extensions import log_extension_counts, log_extensions
 from polydag.discovery.families import FamilyTable
+from polydag.discovery.partition.posterior import PartitionPosterior
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
+from polydag.learners import BayesianDiscovery
+from polydag.scores import make_score
+from polydag.stats import DiscreteCounts
 from test_exact_posterior import enumerated, orders_of, random_table
 
 Mask = NDArray[np.bool_]
@@ -247,3 +260,69 @@ def test_the_same_seed_the_same_dags() -> None:
     table = random_table(6, 3, 0)
     first, again = (dags_by_orders(table, 300, random_state=7).bits for _ in range(2))
     assert np.array_equal(first, again)
+
+
+def test_posteriors_draw_dags() -> None:
+    table = random_table(5, 3, 2, 1.5)
+    exact = exact_posterior(table)
+    samples = exact.sample_dags(5000, random_state=1)
+    assert np.abs(samples.edges - exact.edges).to_numpy().max() < 0.04
+    assert np.abs(exact.ancestors - samples.ancestors).to_numpy().max() < 0.08
+    sampled = mcmc_posterior(table, n_chains=2, n_steps=2000, bucket_size=3, random_state=0)
+    assert np.abs(sampled.sample_dags(2000, random_state=1).edges - exact.edges).to_numpy().max() < 0.08
+
+
+def test_posterior_by_weights() -> None:
+    table = random_table(4, 3, 1, 2.0)
+    posterior = dag_posterior(table, random_state=0)
+    assert isinstance(posterior, WeightedPosterior)
+    chance, dags = uniform_over_dags(table), np.array(all_dags(4))
+    expected = np.tensordot(chance, dags, 1)
+    assert posterior.diagnostics is not None
+    error = np.zeros((4, 4))
+    error[~np.eye(4, dtype=bool)] = posterior.diagnostics["mcse"]
+    assert (np.abs(posterior.probabilities - expected) <= 4 * error + 1e-12).all()
+    assert posterior.mixed
+    assert posterior.history.loc[0, "effective_size"] == pytest.approx(posterior.effective_size)
+    alone = float(chance[~dags[:, :, 0].any(axis=1)].sum())
+    own = posterior.parents("a").set_index("parents")["probability"]
+    assert own.sum() == pytest.approx(1.0)
+    assert own.get((), 0.0) == pytest.approx(alone, abs=0.03)
+    assert posterior.feature(lambda node, parents: node != "a" or not parents) == pytest.approx(
+        own.get((), 0.0)
+    )
+    assert posterior.best_graph()[1] == pytest.approx(log_scores(table).max())
+    assert posterior.sample_dags(10, random_state=0).over == "dags"
+
+
+def test_too_few_effective_draws_go_to_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = random_table(4, 3, 1, 2.0)
+    monkeypatch.setattr(weighted, "MIN_EFFECTIVE", 9000.0)
+    sampled = dag_posterior(table, n_chains=2, n_steps=400, random_state=0)
+    assert isinstance(sampled, PartitionPosterior)
+    refused = dag_posterior(table, method="exact", random_state=0)
+    assert not refused.mixed
+    assert re.search(r"leave \d{4} of 10000 draws in effect", refused.disagreement())
+
+
+def test_extensions_that_cannot_be_counted_go_to_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(dags: Mask) -> None:
+        raise UsageError("too many")
+
+    monkeypatch.setattr(extensions, "log_extension_counts", refuse)
+    table = random_table(4, 3, 1, 2.0)
+    assert isinstance(dag_posterior(table, n_chains=2, n_steps=400, random_state=0), PartitionPosterior)
+
+
+def test_the_estimator_over_dags() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 4)), columns=list("abcd"))
+    frame["b"] = frame["a"] ^ (np.random.default_rng(1).random(60) < 0.1)
+    table = with_prior(family_table(make_score("bdeu", DiscreteCounts.from_data(frame)), 3), "fair")
+    expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
+    for method, told in (("exact", "weights"), ("mcmc", "partitions"), ("auto", "weights")):
+        model = BayesianDiscovery(score="bdeu", over="dags", method=method, random_state=0).fit(frame)
+        assert model.posterior_.method == told
+        assert model.converged_
+        assert np.abs(model.posterior_.probabilities - expected).max() < 0.03
+    with pytest.raises(UsageError, match="over must be one of orders, dags; got 'trees'"):
+        BayesianDiscovery(over="trees").fit(frame)

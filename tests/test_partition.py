@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
+from polydag.checkpoint import saving
 from polydag.discovery import ranked
 from polydag.discovery.families import FamilyTable, all_others
 from polydag.discovery.partition import Partitions, State, _kernels
+from polydag.discovery.partition.posterior import partition_posterior
 from polydag.discovery.ranked import rank
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError
@@ -86,7 +89,9 @@ def test_edges_by_enumeration(name: str) -> None:
             continue
         chance = np.exp(logs - logs.max())
         expected = np.tensordot(chance / chance.sum(), dags, 1)
-        np.testing.assert_allclose(partitions.edges(np.array(level)), expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(
+            partitions.edges(partitions.state(np.array(level))), expected, rtol=0, atol=tolerance
+        )
 
 
 def moved(level: tuple[int, ...], node: int, place: int) -> tuple[int, ...] | None:
@@ -149,7 +154,7 @@ def test_the_chain_gives_the_posterior_uniform_over_dags() -> None:
     edges, drawn = np.zeros((2, 5, 5))
     for _ in range(20_000):
         state, _ = partitions.advance(state, 1.0, 10, rng)
-        edges += partitions.edges(state.level)
+        edges += partitions.edges(state)
         drawn += partitions.dag(state.level, rng)
     assert np.abs(edges / 20_000 - expected).max() < 0.015
     assert np.abs(drawn / 20_000 - expected).max() < 0.015
@@ -202,7 +207,9 @@ def test_a_permutation_of_variables_changes_no_weight(seed: int, order: list[int
         partitions.state(level).log_weight, rel=1e-12
     )
     np.testing.assert_allclose(
-        other.edges(level[order]), partitions.edges(level)[np.ix_(order, order)], atol=1e-12
+        other.edges(other.state(level[order])),
+        partitions.edges(partitions.state(level))[np.ix_(order, order)],
+        atol=1e-12,
     )
 
 
@@ -258,3 +265,57 @@ def test_what_is_never_allowed() -> None:
     scores[:, 0] = -np.inf
     with pytest.raises(DataError, match="No order"):
         Partitions(table.with_scores(scores)).start(np.random.default_rng(0))
+
+
+def test_posterior_by_partitions() -> None:
+    """Everything that a posterior tells, against enumeration."""
+    table = TABLES["all"]
+    posterior = partition_posterior(table, n_chains=2, n_steps=20_000, random_state=0)
+    chance, dags = uniform_over_dags(table), np.array(all_dags(4))
+    expected = np.tensordot(chance, dags, 1)
+    assert posterior.diagnostics is not None
+    error = np.zeros((4, 4))
+    error[~np.eye(4, dtype=bool)] = posterior.diagnostics["mcse"]
+    assert (np.abs(posterior.probabilities - expected) <= 4 * error + 0.005).all()
+    assert posterior.mixed
+    assert posterior.n_steps == 20_000
+    alone = float(chance[~dags[:, :, 0].any(axis=1)].sum())
+    own = posterior.parents("a").set_index("parents")["probability"]
+    assert own.sum() == pytest.approx(1.0)
+    assert own.get((), 0.0) == pytest.approx(alone, abs=0.05)
+    assert posterior.feature(lambda node, parents: node != "a" or not parents) == pytest.approx(
+        own.get((), 0.0), abs=1e-9
+    )
+    assert posterior.best_graph()[1] == pytest.approx(log_scores(table).max())
+    samples = posterior.sample_dags(2000, random_state=1)
+    assert samples.over == "dags"
+    assert np.abs(samples.edges.to_numpy() - expected).max() < 0.06
+    assert "mixed" in posterior.disagreement()
+
+
+def test_draws_do_not_depend_on_processes() -> None:
+    table = random_table(6, 3, 3)
+    one, two = (
+        partition_posterior(table, n_chains=2, n_steps=400, n_jobs=n_jobs, random_state=5)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.draws.levels, two.draws.levels)
+    np.testing.assert_array_equal(one.probabilities, two.probabilities)
+
+
+def test_stored_blocks_give_the_same_draws(tmp_path: Path) -> None:
+    table = random_table(6, 3, 3)
+
+    def run() -> NDArray[np.int16]:
+        levels: NDArray[np.int16] = partition_posterior(
+            table, n_chains=2, n_steps=400, random_state=5
+        ).draws.levels
+        return levels
+
+    expected = run()
+    with saving(tmp_path, {}):
+        run()
+    for stored in sorted(tmp_path.glob("*.npz"))[::2]:
+        stored.unlink()
+    with saving(tmp_path, {}):
+        np.testing.assert_array_equal(run(), expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from polydag.discovery.families import FamilyTable
 from polydag.discovery.features import ModularPosterior
 from polydag.discovery.threads import jobs
 from polydag.graph import Graph
+
+if TYPE_CHECKING:
+    from polydag.discovery.dags import DagSamples
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,6 +29,12 @@ class ExactPosterior(ModularPosterior):
         for node, s in enumerate(chosen):
             adjacency[list(table.parents(node, int(s))), node] = True
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), score
+
+    def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
+        """Independent DAGs from the posterior over orders; the sums over subsets are made again for them."""
+        from polydag.discovery.dags import dags_by_orders
+
+        return dags_by_orders(self._table(), count, random_state, n_jobs=self.n_jobs)
 
     def _ratio(self, changed: FamilyTable) -> float:
         grid = lattice.lattice(changed)

@@ -10,6 +10,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 
 from polydag.discovery.families import FamilyTable
 from polydag.errors import UsageError
+from polydag.graph import Graph
 from polydag.posterior import Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from polydag.discovery.dags import DagSamples
 
 Array = NDArray[np.float64]
 Feature = Callable[[str, tuple[str, ...]], float]
@@ -48,6 +52,19 @@ class ModularPosterior(Posterior):
     @abstractmethod
     def _ratio(self, changed: FamilyTable) -> float:
         """The sum over orders with other scores, divided by that with the table's own."""
+
+    @abstractmethod
+    def best_graph(self) -> tuple[Graph, float]:
+        """The network with the highest log score that is known, weighted by probability; and that score."""
+
+    @abstractmethod
+    def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
+        """DAGs from the posterior, for features that are not modular."""
+
+    @cached_property
+    def ancestors(self) -> pd.DataFrame:
+        """The probability that the row is an ancestor of the column, from 1000 sampled DAGs."""
+        return self.sample_dags(random_state=0).ancestors
 
     def feature(self, function: Feature) -> float:
         """The probability (or expectation) of a modular feature.

@@ -24,6 +24,8 @@ from polydag.graph import Graph
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.discovery.dags import DagSamples
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 _SHIFT = 10  # swaps between two draws through other buckets
@@ -100,8 +102,8 @@ class BucketWalker:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class McmcPosterior(ModularPosterior):
-    """The posterior of a table of families, averaged over sampled bucket orders (`draws`).
+class ChainPosterior(ModularPosterior):
+    """A posterior of a table of families, averaged over states that Markov chains have visited.
 
     Attributes
     ----------
@@ -109,13 +111,10 @@ class McmcPosterior(ModularPosterior):
         Whether the chains agree on every edge that is uncertain, and are long enough to tell.
     history : DataFrame
         One row a round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed.
-    bucket_size : int
-        Of the sampled states.
     """
 
     mixed: bool = False
-    history: pd.DataFrame = field(default_factory=lambda: _history([]))
-    bucket_size: int = 10
+    history: pd.DataFrame = field(default_factory=lambda: history_frame([]))
 
     @property
     def n_steps(self) -> int:
@@ -129,12 +128,39 @@ class McmcPosterior(ModularPosterior):
         return (
             f"The Markov chains have not mixed after {self.n_steps} steps: R-hat is up to "
             f"{last['r_hat']:.2f} (at most {MAX_RHAT:g} wanted), and the effective number of draws down to "
-            f"{last['ess']:.0f} (at least {MIN_ESS:g}). Run longer (n_steps), with larger buckets "
-            "(bucket_size) or fewer variables; posterior_.diagnostics tells which edges are affected."
+            f"{last['ess']:.0f} (at least {MIN_ESS:g}). Run longer (n_steps), {self._advice}with fewer "
+            "variables; posterior_.diagnostics tells which edges are affected."
         )
+
+    @property
+    def _advice(self) -> str:
+        return "or "
 
     def _last(self) -> dict[str, Any]:
         return {str(name): value for name, value in self.history.iloc[-1].items()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class McmcPosterior(ChainPosterior):
+    """The posterior of a table of families, averaged over sampled bucket orders (`draws`).
+
+    Attributes
+    ----------
+    bucket_size : int
+        Of the sampled states.
+    """
+
+    bucket_size: int = 10
+
+    @property
+    def _advice(self) -> str:
+        return "with larger buckets (bucket_size) or "
+
+    def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
+        """DAGs from the sampled states, by their probabilities under the posterior over orders."""
+        from polydag.discovery.dags import dags_by_buckets
+
+        return dags_by_buckets(self._table(), self.draws, count, random_state)
 
     def families_of(self, node: int) -> Array:
         """The probability of each parent set of a variable, over an even choice of the sampled states."""
@@ -231,12 +257,13 @@ def _posterior(table: FamilyTable, run: Run, bucket_size: int, n_jobs: int) -> M
         table=table,
         n_jobs=n_jobs,
         mixed=run.mixed,
-        history=_history(run.history),
+        history=history_frame(run.history),
         bucket_size=bucket_size,
     )
 
 
-def _history(rounds: list[dict[str, Any]]) -> pd.DataFrame:
+def history_frame(rounds: list[dict[str, Any]]) -> pd.DataFrame:
+    """One row a round."""
     import pandas as pd
 
     return pd.DataFrame(rounds)

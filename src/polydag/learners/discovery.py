@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,11 @@ from polydag.discovery import (
 )
 from polydag.discovery.candidates import Candidates, how_many
 from polydag.discovery.chains import Length
+from polydag.discovery.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.discovery.exact import ExactPosterior
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.lattice import fits, require_fit
-from polydag.discovery.mcmc import McmcPosterior
+from polydag.discovery.mcmc import ChainPosterior
 from polydag.discovery.priors import Array, certain_edges, size_prior
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.graph import Graph
@@ -44,6 +45,7 @@ from polydag.stats import GaussianStats
 _DISCRETE = ("k2", "bdeu", "bds")
 _SCORES = (*_DISCRETE, "bge")
 _METHODS = ("auto", "exact", "mcmc")
+_OVER = ("orders", "dags")
 
 
 class BayesianDiscovery(StructureLearner):
@@ -60,6 +62,11 @@ class BayesianDiscovery(StructureLearner):
     method : {"auto", "exact", "mcmc"}
         "exact" sums over all orders, for up to 25 to 29 variables; "mcmc" samples orders by Markov chains,
         for any number of variables; "auto" is exact where memory and a few minutes allow it.
+    over : {"orders", "dags"}
+        What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
+        which is quick to sum over; with "dags" it counts once. Then "exact" draws DAGs from exact orders and
+        weights them, "mcmc" samples ordered partitions, and "auto" takes weights where they leave enough
+        draws in effect.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
     equivalent_sample_size : float
@@ -122,6 +129,7 @@ class BayesianDiscovery(StructureLearner):
     structure.
     Niinimäki, T., Parviainen, P. and Koivisto, M. (2011). Partial order MCMC for structure discovery in
     Bayesian networks.
+    Kuipers, J. and Moffa, G. (2017). Partition MCMC for inference on acyclic digraphs.
 
     Examples
     --------
@@ -144,6 +152,7 @@ class BayesianDiscovery(StructureLearner):
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
+        over: str = "orders",
         edge_prior: Any = None,
         equivalent_sample_size: float = 1.0,
         max_candidates: int | Literal["auto"] | None = "auto",
@@ -162,6 +171,7 @@ class BayesianDiscovery(StructureLearner):
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
+        self.over = over
         self.edge_prior = edge_prior
         self.equivalent_sample_size = equivalent_sample_size
         self.max_candidates = max_candidates
@@ -178,7 +188,7 @@ class BayesianDiscovery(StructureLearner):
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        for name, known in (("score", _SCORES), ("method", _METHODS)):
+        for name, known in (("score", _SCORES), ("method", _METHODS), ("over", _OVER)):
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
         stats = self._statistics(X)
@@ -237,7 +247,18 @@ class BayesianDiscovery(StructureLearner):
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
 
-    def _posterior(self, table: FamilyTable) -> ExactPosterior | McmcPosterior:
+    def _posterior(self, table: FamilyTable) -> ExactPosterior | ChainPosterior:
+        if self.over == "dags":
+            return dag_posterior(
+                table,
+                method=cast(Method, self.method),
+                n_chains=self.n_chains,
+                n_steps=self.n_steps,
+                burn_in=self.burn_in,
+                n_jobs=self.n_jobs,
+                memory=self._memory(),
+                random_state=self.random_state,
+            )
         if self.method == "exact" or (self.method == "auto" and fits(table.n, self._memory())):
             return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
         return mcmc_posterior(
@@ -257,7 +278,7 @@ class BayesianDiscovery(StructureLearner):
         self.log_evidence_ = posterior.log_evidence
         graph, removed = posterior.acyclic(self.threshold, keep=masks.required)
         history = pd.DataFrame([{"families": table.scores.size, "log_evidence": self.log_evidence_}])
-        sampled = posterior if isinstance(posterior, McmcPosterior) else None
+        sampled = posterior if isinstance(posterior, ChainPosterior | WeightedPosterior) else None
         self._keep(
             graph,
             raw_weights=posterior.probabilities,

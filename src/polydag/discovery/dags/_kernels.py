@@ -1,11 +1,14 @@
-"""Compiled draws of DAGs; `dag[i, j]` is the edge `i -> j`."""
+"""Compiled draws of DAGs; `dag[i, j]` is the edge `i -> j`.
+
+Loops stand where whole-array expressions would do: each of those is compiled on its own, and slowly.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from polydag.discovery.ranked._kernels import draw, limits, log_sum, predecessors
+from polydag.discovery.ranked._kernels import _clear, draw, limits, log_sum, predecessors
 
 _BAND = 1000 * np.log(2.0)  # of the sums over subsets
 
@@ -13,7 +16,8 @@ _BAND = 1000 * np.log(2.0)  # of the sums over subsets
 @njit(cache=True, nogil=True)
 def put(ranked, node, family, dag):  # type: ignore[no-untyped-def]
     """Give a node the parents of a family."""
-    dag[:, node] = False
+    for v in range(len(dag)):
+        dag[v, node] = False
     for p in range(ranked.candidates.shape[1]):
         if ranked.masks[p >> 6, family] >> np.uint64(p & 63) & np.uint64(1):
             dag[ranked.candidates[node, p], node] = True
@@ -43,9 +47,11 @@ def _draw_order(ranked, F, Fb, reference, rng, level):  # type: ignore[no-untype
     words = len(ranked.masks)
     outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
     weights = np.empty(n)
-    level[:] = 0
+    for node in range(n):
+        level[node] = 0
     left = (1 << n) - 1
     for position in range(n, 0, -1):
+        top = -np.inf
         for node in range(n):
             weights[node] = -np.inf
             if level[node] == 0:
@@ -54,13 +60,17 @@ def _draw_order(ranked, F, Fb, reference, rng, level):  # type: ignore[no-untype
                     predecessors(ranked.candidates, node, level, 1, outside, wanted)
                     own = log_sum(ranked, node, outside, wanted) - reference[node]
                     weights[node] = own + np.log(F[rest]) + Fb[rest] * _BAND
-        chances = np.exp(weights - weights.max())
-        pick = rng.random() * chances.sum()
+                    top = max(top, weights[node])
+        total = 0.0
+        for node in range(n):
+            weights[node] = np.exp(weights[node] - top)
+            total += weights[node]
+        pick = rng.random() * total
         last = -1
         for node in range(n):
-            if chances[node] > 0:
+            if weights[node] > 0:
                 last = node
-                pick -= chances[node]
+                pick -= weights[node]
                 if pick < 0:
                     break
         level[last] = position
@@ -80,11 +90,13 @@ def draw_by_orders(ranked, F, Fb, reference, rng, dags):  # type: ignore[no-unty
 def levels(dag, level):  # type: ignore[no-untyped-def]
     """The length of the longest path into each node; False where there is a cycle."""
     n = len(dag)
-    level[:] = 0
-    waiting = dag.sum(axis=0)
-    free = np.empty(n, np.int64)
+    waiting, free = np.empty(n, np.int64), np.empty(n, np.int64)
     head, tail = 0, 0
     for node in range(n):
+        level[node] = 0
+        waiting[node] = 0
+        for parent in range(n):
+            waiting[node] += dag[parent, node]
         if waiting[node] == 0:
             free[tail] = node
             tail += 1
@@ -105,8 +117,8 @@ def levels(dag, level):  # type: ignore[no-untyped-def]
 def descendants(dag, node, found):  # type: ignore[no-untyped-def]
     """The node and all that directed paths lead to."""
     n = len(dag)
-    found[:] = False
-    found[node] = True
+    for v in range(n):
+        found[v] = v == node
     stack = np.empty(n, np.int64)
     stack[0] = node
     size = 1
@@ -124,8 +136,7 @@ def descendants(dag, node, found):  # type: ignore[no-untyped-def]
 def _free(ranked, dag, node, needed, found, outside, wanted):  # type: ignore[no-untyped-def]
     """The log sum over parent sets of a node that close no cycle; with `needed` in them unless it is -1."""
     descendants(dag, node, found)
-    outside[:] = 0
-    wanted[:] = 0
+    _clear(outside, wanted)
     c = ranked.candidates.shape[1]
     for p in range(c):
         bit = np.uint64(1) << np.uint64(p & 63)
@@ -140,38 +151,71 @@ def _free(ranked, dag, node, needed, found, outside, wanted):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def reverse(ranked, dag, rng):  # type: ignore[no-untyped-def]
-    """Turn an edge around and draw the parents of both its ends anew (Grzegorczyk and Husmeier 2008)."""
+def _pick(dag, rng):  # type: ignore[no-untyped-def]
+    """An edge, all alike, as `source · n + target`; and how many there are."""
     n = len(dag)
-    edges = dag.sum()
-    if edges == 0:
-        return False
+    edges, chosen = 0, -1
+    for i in range(n):
+        for j in range(n):
+            edges += dag[i, j]
     pick = int(rng.random() * edges)
-    a, b = 0, 0
-    for cell in range(n * n):
-        if dag[cell // n, cell % n]:
-            if pick == 0:
-                a, b = cell // n, cell % n
-                break
-            pick -= 1
+    for i in range(n):
+        for j in range(n):
+            if dag[i, j]:
+                if pick == 0:
+                    chosen = i * n + j
+                pick -= 1
+    return chosen, edges
+
+
+@njit(cache=True, nogil=True)
+def _parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
+    """Take the parents of a node away and keep them, or put them back; how many they are."""
+    size = 0
+    for v in range(len(dag)):
+        if put_back:
+            dag[v, node] = parents[v]
+        else:
+            parents[v] = dag[v, node]
+            dag[v, node] = False
+        size += parents[v]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def reverse(ranked, dag, rng):  # type: ignore[no-untyped-def]
+    """Turn an edge around and draw the parents of both its ends anew (Grzegorczyk and Husmeier 2008).
+
+    Stages 0 and 1 are the way back: the target's parents with the source among them, then the source's.
+    Stages 2 and 3 are the way there.
+    """
+    n = len(dag)
+    chosen, edges = _pick(dag, rng)
+    if chosen < 0:
+        return False
+    a, b = chosen // n, chosen % n
     words = len(ranked.masks)
     outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
     found = np.empty(n, np.bool_)
-    old_a, old_b = dag[:, a].copy(), dag[:, b].copy()
-    dag[:, a] = False
-    dag[:, b] = False
-    back = _free(ranked, dag, b, a, found, outside, wanted)
-    dag[:, b] = old_b
-    back += _free(ranked, dag, a, -1, found, outside, wanted)
-    dag[:, b] = False
-    there = _free(ranked, dag, a, b, found, outside, wanted)
-    if there > -np.inf:
-        put(ranked, a, draw(ranked, a, outside, wanted, there, rng), dag)
-        total = _free(ranked, dag, b, -1, found, outside, wanted)
-        put(ranked, b, draw(ranked, b, outside, wanted, total, rng), dag)
-        gain = there + total - back + np.log(edges) - np.log(dag.sum())
-        if np.log(rng.random()) < gain:
-            return True
-    dag[:, a] = old_a
-    dag[:, b] = old_b
+    old_a, old_b = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    more = -_parents(dag, a, old_a, False) - _parents(dag, b, old_b, False)
+    gain = 0.0
+    for stage in range(4):
+        node = b if stage % 3 == 0 else a
+        needed = a if stage == 0 else (b if stage == 2 else -1)
+        total = _free(ranked, dag, node, needed, found, outside, wanted)
+        if stage < 2:
+            gain -= total
+            _parents(dag, b, old_b, stage == 0)
+        else:
+            gain += total
+            if total == -np.inf:
+                break
+            put(ranked, node, draw(ranked, node, outside, wanted, total, rng), dag)
+            for v in range(n):
+                more += dag[v, node]
+    if np.log(rng.random()) < gain + np.log(edges) - np.log(edges + more):
+        return True
+    _parents(dag, a, old_a, True)
+    _parents(dag, b, old_b, True)
     return False

@@ -40,7 +40,10 @@ class State(NamedTuple):
 
 
 class Partitions:
-    """Ordered partitions of the variables of one table; it is not changed by use."""
+    """Ordered partitions of the variables of one table, as `polydag.discovery.chains` runs them.
+
+    It is not changed by use, so that all chains can share it.
+    """
 
     def __init__(self, table: FamilyTable) -> None:
         self.table = table
@@ -48,6 +51,15 @@ class Partitions:
         n, c = table.candidates.shape
         self._place = np.full((n, n), -1, dtype=np.int64)
         self._place[np.arange(n)[:, None], table.candidates] = np.arange(c)
+
+    @property
+    def n(self) -> int:
+        """The number of variables."""
+        return self.table.n
+
+    def walker(self) -> Partitions:
+        """What runs a chain: the space itself, which has no memory."""
+        return self
 
     def start(self, rng: np.random.Generator) -> State:
         """The partition of a DAG drawn from a random order that allows one."""
@@ -115,13 +127,35 @@ class Partitions:
         weights: Array = relocation(self.ranked, self._place, np.array(level, dtype=np.int64), node)[0]
         return weights
 
-    def edges(self, level: Index) -> Array:
+    def pack(self, state: State) -> Index:
+        """All there is to a state."""
+        return state.level
+
+    def unpack(self, packed: Index) -> State:
+        """The state again."""
+        return self.state(packed)
+
+    def log_weight(self, state: State) -> float:
+        """The logarithm of the sum over the DAGs of the partition."""
+        return state.log_weight
+
+    def record(self, state: State) -> NDArray[np.int16]:
+        """The part of each variable."""
+        return state.level.astype(np.int16)
+
+    def edges(self, state: State) -> Array:
         """The probability of each edge `[i, j]`, `i -> j`, given the partition."""
         from polydag.discovery.partition._kernels import edges
 
-        result = np.empty((self.table.n, self.table.n))
-        edges(self.ranked, np.array(level, dtype=np.int64), result)
+        result = np.empty((self.n, self.n))
+        edges(self.ranked, state.level, result)
         return np.ascontiguousarray(result.T)
+
+    def families(self, node: int, level: Index) -> NDArray[np.bool_]:
+        """Which sets of the table are parents of a node in some DAG of the partition."""
+        members = self.table.members(node)
+        highest = np.where(members < 0, -1, level[members]).max(axis=1, initial=-1)
+        return np.asarray(highest == level[node] - 1)
 
     def dag(self, level: Index, rng: np.random.Generator) -> NDArray[np.bool_]:
         """A DAG of the partition, by its score."""

@@ -31,18 +31,30 @@ def score(ranked, level, lowest, highest, logs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _taken_out(level, node):  # type: ignore[no-untyped-def]
-    """The partition without one variable, which is nowhere; and how many parts are left."""
-    rest = level.copy()
-    own = level[node]
+def _sizes(level, sizes):  # type: ignore[no-untyped-def]
+    """How many variables each part has; the number of parts."""
+    parts = 0
+    for v in range(len(level)):
+        sizes[v] = 0
+    for v in range(len(level)):
+        sizes[level[v]] += 1
+        parts = max(parts, level[v] + 1)
+    return parts
+
+
+@njit(cache=True, nogil=True)
+def _take_out(level, node, rest):  # type: ignore[no-untyped-def]
+    """The partition without one variable, which is nowhere; how many parts are left."""
+    n = len(level)
+    own, parts, alone = level[node], 0, True
+    for v in range(n):
+        alone = alone and (v == node or level[v] != own)
+    for v in range(n):
+        rest[v] = level[v] - 1 if alone and level[v] > own else level[v]
+        if v != node:
+            parts = max(parts, rest[v] + 1)
     rest[node] = _NOWHERE
-    if (rest == own).any():
-        return rest, level.max() + 1
-    parts = level.max()
-    for other in range(len(rest)):
-        if other != node and rest[other] > own:
-            rest[other] -= 1
-    return rest, parts
+    return parts
 
 
 @njit(cache=True, nogil=True)
@@ -55,7 +67,8 @@ def relocation(ranked, place, level, node):  # type: ignore[no-untyped-def]
     sum is one of a, a + e, a + e + f and e + f.
     """
     n = len(level)
-    rest, parts = _taken_out(level, node)
+    rest = np.empty(n, np.int64)
+    parts = _take_out(level, node, rest)
     words = len(ranked.masks)
     outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
     without, behind, after, alone = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -99,13 +112,19 @@ def relocation(ranked, place, level, node):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _drawn(weights, power, rng):  # type: ignore[no-untyped-def]
     """A place in proportion to `exp(power · weight)`."""
-    chances = np.exp(power * (weights - weights.max()))
-    left = rng.random() * chances.sum()
-    for place in range(len(chances)):
-        left -= chances[place]
+    best = 0
+    for place in range(len(weights)):
+        if weights[place] > weights[best]:
+            best = place
+    total = 0.0
+    for place in range(len(weights)):
+        total += np.exp(power * (weights[place] - weights[best]))
+    left = rng.random() * total
+    for place in range(len(weights)):
+        left -= np.exp(power * (weights[place] - weights[best]))
         if left < 0:
             return place
-    return int(np.argmax(weights))
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -141,7 +160,7 @@ def _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng):  # 
     for node in range(n):
         if lowest <= fresh[node] <= highest:
             possible += ranked.tail[ranked.first[node]] - logs[node]
-    new = logs.copy()
+    new = np.empty(n)
     gained = 0.0
     for node in range(n):
         own = fresh[node]
@@ -152,8 +171,10 @@ def _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng):  # 
             possible -= ranked.tail[ranked.first[node]] - logs[node]
             if power * (gained + max(possible, 0.0)) < limit:
                 return False
-    level[:] = fresh
-    logs[:] = new
+    for node in range(n):
+        level[node] = fresh[node]
+        if lowest <= fresh[node] <= highest:
+            logs[node] = new[node]
     return True
 
 
@@ -165,9 +186,18 @@ def _log_splits(size, lower):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _split(level, sizes, fresh, rng):  # type: ignore[no-untyped-def]
+def _large(sizes, parts):  # type: ignore[no-untyped-def]
+    """How many parts can be split."""
+    large = 0
+    for part in range(parts):
+        large += sizes[part] > 1
+    return large
+
+
+@njit(cache=True, nogil=True)
+def _split(level, sizes, parts, fresh, rng):  # type: ignore[no-untyped-def]
     """Split a part in two."""
-    large = (sizes > 1).sum()
+    large = _large(sizes, parts)
     if large == 0:
         return 0, -1, 0.0
     pick = int(rng.random() * large)
@@ -187,28 +217,27 @@ def _split(level, sizes, fresh, rng):  # type: ignore[no-untyped-def]
             else:
                 fresh[node] += 1
             left -= 1
-    return part + 1, part + 2, np.log(large) + _log_splits(size, lower) - np.log(len(sizes))
+    return part + 1, part + 2, np.log(large) + _log_splits(size, lower) - np.log(parts)
 
 
 @njit(cache=True, nogil=True)
-def _merge(level, sizes, fresh, rng):  # type: ignore[no-untyped-def]
+def _merge(level, sizes, parts, fresh, rng):  # type: ignore[no-untyped-def]
     """Merge two parts that follow each other."""
-    parts = len(sizes)
     if parts == 1:
         return 0, -1, 0.0
     part = int(rng.random() * (parts - 1))
     for node in range(len(level)):
         fresh[node] -= level[node] > part
-    large = (sizes > 1).sum() - (sizes[part] > 1) - (sizes[part + 1] > 1) + 1
+    large = _large(sizes, parts) - (sizes[part] > 1) - (sizes[part + 1] > 1) + 1
     size = sizes[part] + sizes[part + 1]
     return part, part + 1, np.log(parts - 1) - np.log(large) - _log_splits(size, sizes[part])
 
 
 @njit(cache=True, nogil=True)
-def _swap(level, near, fresh, rng):  # type: ignore[no-untyped-def]
+def _swap(level, parts, near, fresh, rng):  # type: ignore[no-untyped-def]
     """Exchange two variables of different parts; `near` for parts that follow each other."""
     n = len(level)
-    if level.max() == 0:
+    if parts == 1:
         return 0, -1, 0.0
     while True:
         a, b = int(rng.random() * n), int(rng.random() * n)
@@ -222,14 +251,18 @@ def _swap(level, near, fresh, rng):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def propose(ranked, level, logs, power, rng):  # type: ignore[no-untyped-def]
     """One move that may be refused: to split, to merge, to exchange two variables."""
-    fresh = level.copy()
+    n = len(level)
+    fresh, sizes = np.empty(n, np.int64), np.empty(n, np.int64)
+    for node in range(n):
+        fresh[node] = level[node]
+    parts = _sizes(level, sizes)
     u = rng.random()
     if u < 0.3:
-        lowest, highest, bonus = _split(level, np.bincount(level), fresh, rng)
+        lowest, highest, bonus = _split(level, sizes, parts, fresh, rng)
     elif u < 0.6:
-        lowest, highest, bonus = _merge(level, np.bincount(level), fresh, rng)
+        lowest, highest, bonus = _merge(level, sizes, parts, fresh, rng)
     else:
-        lowest, highest, bonus = _swap(level, u < 0.8, fresh, rng)
+        lowest, highest, bonus = _swap(level, parts, u < 0.8, fresh, rng)
     if lowest <= highest:
         _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng)
 
@@ -251,10 +284,14 @@ def reversals(ranked, level, logs, count, power, rng):  # type: ignore[no-untype
     fresh, new = np.empty(n, np.int64), np.empty(n)
     levels(dag, fresh)
     score(ranked, fresh, 0, n, new)
-    if power != 1 and np.log(rng.random()) >= (power - 1) * (new.sum() - logs.sum()):
+    gained = 0.0
+    for node in range(n):
+        gained += new[node] - logs[node]
+    if power != 1 and np.log(rng.random()) >= (power - 1) * gained:
         return 0
-    level[:] = fresh
-    logs[:] = new
+    for node in range(n):
+        level[node] = fresh[node]
+        logs[node] = new[node]
     return made
 
 

@@ -12,13 +12,19 @@ _REST = -33.0  # log of the share of a sum that may be left out: 5e-15
 
 
 @njit(cache=True, nogil=True)
+def _clear(outside, wanted):  # type: ignore[no-untyped-def]
+    for w in range(len(outside)):
+        outside[w] = 0
+        wanted[w] = 0
+
+
+@njit(cache=True, nogil=True)
 def limits(candidates, node, level, own, outside, wanted):  # type: ignore[no-untyped-def]
     """What a node on level `own` may have: parents on lower levels, one of them on the level just below.
 
     On level 0 nothing is wanted, since there can be no parents.
     """
-    outside[:] = 0
-    wanted[:] = 0
+    _clear(outside, wanted)
     c = candidates.shape[1]
     for p in range(c):
         where = level[candidates[node, p]]
@@ -34,8 +40,7 @@ def limits(candidates, node, level, own, outside, wanted):  # type: ignore[no-un
 @njit(cache=True, nogil=True)
 def predecessors(candidates, node, level, own, outside, wanted):  # type: ignore[no-untyped-def]
     """As `limits`, with nothing wanted on any level."""
-    outside[:] = 0
-    wanted[:] = 0
+    _clear(outside, wanted)
     c = candidates.shape[1]
     for p in range(c):
         if level[candidates[node, p]] >= own:
@@ -211,7 +216,8 @@ def draw(ranked, node, outside, wanted, total, rng):  # type: ignore[no-untyped-
 @njit(cache=True, nogil=True)
 def shares(ranked, node, outside, wanted, total, result):  # type: ignore[no-untyped-def]
     """The probability of each edge into the node, given what a state allows; `result` has one per parent."""
-    result[:] = 0.0
+    for v in range(len(result)):
+        result[v] = 0.0
     c = ranked.candidates.shape[1]
     for b in range(ranked.first[node], ranked.first[node + 1]):
         if ranked.tail[b] < total + _REST:
