@@ -86,10 +86,11 @@ class MaskedShape:
         """`Σ rates·P`, the expected cost of the edges, and its gradient."""
         return float(np.vdot(rates, self.probabilities(theta))), self._to_logits(theta, rates)
 
-    def curvature(self, rates: Array, slope: Array) -> Array:
-        """A bound: the second derivative of σ is below 0.1."""
+    def curvature(self, theta: Array, rates: Array, slope: Array) -> Array:
+        """A bound for smaller logits: the second derivative of σ is at most `P(1 − P)`."""
+        P = self.probabilities(theta)
         every = np.zeros(self.size)
-        self.logits(every)[:] = 0.1 * (rates + np.abs(slope) / self.d) / self.temperature**2
+        self.logits(every)[:] = P * (1 - P) * (rates + np.abs(slope) / self.d) / self.temperature**2
         return every
 
     def _to_logits(self, theta: Array, slope: Array) -> Array:

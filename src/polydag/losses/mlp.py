@@ -65,8 +65,8 @@ class Shape(Protocol):
         """The smooth part of the sparsity penalty, and its gradient."""
         ...
 
-    def curvature(self, rates: Array, slope: Array) -> Array:
-        """How fast the gradients of `sparsity` and of a function with gradient `slope` in V can change."""
+    def curvature(self, theta: Array, rates: Array, slope: Array) -> Array:
+        """How fast the gradients of `sparsity` and of a function with gradient `slope` in V change."""
         ...
 
 
@@ -145,7 +145,7 @@ class MLPShape:
         """Nothing: the ℓ1 penalty is all there is."""
         return 0.0, np.zeros(self.size)
 
-    def curvature(self, rates: Array, slope: Array) -> Array:
+    def curvature(self, theta: Array, rates: Array, slope: Array) -> Array:
         """`2·slope_ij` for each first-layer weight: V is quadratic in them."""
         return 2 * self.lasso(slope)
 

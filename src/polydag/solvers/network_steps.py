@@ -8,7 +8,7 @@ import numpy as np
 
 from polydag.acyclicity import Acyclicity
 from polydag.losses.mlp import Array, Mask, Shape
-from polydag.solvers.nonlinear import OUTSIDE, Loss, Minimum, Penalties, Price, minimise, smooth_penalties
+from polydag.solvers.nonlinear import Loss, Minimum, Penalties, Price, minimise, smooth_penalties
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-8
@@ -85,11 +85,11 @@ def server_step(
 
     theta = start
     value, gradient, cycles = at(theta)
-    if value >= OUTSIDE:
+    if not np.isfinite(value):
         raise ValueError("the start is outside the domain of the acyclicity function")
     converged = False
     for _ in range(max_iter):
-        curvature = fixed + shape.curvature(penalties.effects, cycles)
+        curvature = fixed + shape.curvature(theta, penalties.effects, cycles)
         free = curvature * theta - gradient
         target = np.sign(free) * np.maximum(np.abs(free) - lasso, 0.0) / curvature
         way = np.where(held, 0.0, target - theta)

@@ -31,7 +31,7 @@ from polydag.stats import GaussianStats
 Function = Callable[[Array], tuple[float, Array]]
 Price = Callable[[float], tuple[float, float]]  # what h costs, and how fast that grows
 
-OUTSIDE = 1e10  # the value where acyclicity is not defined: the line search turns back
+_OUTSIDE = 1e10  # the value where acyclicity is not defined: the line search turns back
 _MEMORY = 10
 _ACYCLIC = 1e-5
 _STAGES = 10
@@ -174,10 +174,10 @@ def minimise(
 def smooth_penalties(
     shape: Shape, penalties: Penalties, acyclicity: Acyclicity, price: Price, theta: Array
 ) -> Smooth:
-    """Sparsity, ridge and cycles, the last priced by a function of h and its slope."""
+    """Sparsity, ridge and cycles, the last priced by a function of h and its slope; infinite outside."""
     h, slope = acyclicity.value_and_grad(shape.closeness(theta))
     if not np.isfinite(h):
-        return Smooth(OUTSIDE, np.zeros_like(theta), slope)
+        return Smooth(np.inf, np.zeros_like(theta), slope)
     value, gradient = shape.sparsity(theta, penalties.effects)
     shrunk = np.where(shape.ridged, theta, 0.0)
     cost, rate = price(h)
@@ -210,8 +210,8 @@ def follow_path(
 
         def function(theta: Array, loss: Loss = loss, mu: float = mu) -> tuple[float, Array]:
             cost, slope, _ = smooth_penalties(shape, penalties, acyclicity, central(mu), theta)
-            if cost >= OUTSIDE:
-                return cost, slope
+            if not np.isfinite(cost):
+                return _OUTSIDE, slope
             value, gradient = loss.value_and_grad(theta)
             return value + cost, gradient + slope
 
