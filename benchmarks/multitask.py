@@ -1,0 +1,245 @@
+"""Transfer between tasks: how much it helps or hurts, and what it costs.
+
+    python benchmarks/multitask.py transfer [--seeds 10]      results/multitask_transfer.csv
+    python benchmarks/multitask.py speed [--only NAME ...]    results/multitask.csv
+
+"transfer": two tasks of n = 8, 37 and 150 variables with 3 levels, drawn from linear models over one order of
+the variables: identical graphs, related ones (each lacks a fifth of the common edges) and unrelated ones.
+Posteriors are exact given that order, which takes no sampling at any n, and for n = 8 also over all orders.
+Edges are judged against the true graph over all pairs in the order: average precision, ROC area, and the mean
+log loss of the probabilities in bits (smaller is better).
+
+"speed": CPU time on one thread, code compiled before the clock starts, the smallest of three.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from keeping import keep, machine
+
+from polydag import MultitaskDiscovery, simulate
+from polydag.discovery import exact_posterior, family_table, with_prior
+from polydag.discovery.families import FamilyTable, all_others
+from polydag.discovery.subsets import n_subsets
+from polydag.discovery.transfer import Averaged, family_form, theorem1, transfer_factors
+from polydag.embedded import asia
+from polydag.graph import Graph
+from polydag.learners.task_tables import pooled, task_counts
+from polydag.reproduce.brain import simulated
+from polydag.scores import make_score
+
+Array = np.ndarray[Any, Any]
+SIZES = (8, 37, 150)
+ROWS = (25, 50, 100, 200, 500)
+KINDS = ("identical", "related", "unrelated")
+METHODS = ("STL", "MTL, all", "MTL, truncated", "POOL")
+
+
+def max_parents(n: int) -> int:
+    return 2 if n > 100 else 3
+
+
+def tasks(n: int, kind: str, seed: int) -> tuple[list[Graph], list[pd.DataFrame]]:
+    """Two graphs over the order of the columns, and their rows cut into three levels."""
+    rng = np.random.default_rng([seed, n, KINDS.index(kind)])
+
+    def graph() -> Graph:
+        found = simulate.dag(n, n_edges=round(1.2 * n), weight_range=(0.4, 1.0), random_state=rng)
+        order = [found.index(name) for name in found.topological_order()]
+        return Graph.from_weights(found.weights[np.ix_(order, order)], [f"x{i}" for i in range(n)])
+
+    first = graph()
+    graphs = [first, first if kind != "unrelated" else graph()]
+    if kind == "related":
+        keep_edges = [rng.random((n, n)) >= 0.2 for _ in graphs]
+        graphs = [Graph.from_weights(np.where(k, first.weights, 0.0), first.names) for k in keep_edges]
+    tables = []
+    for truth in graphs:
+        x = simulate.linear(truth, n=max(ROWS), random_state=rng)
+        z = (x - x.mean()) / x.std()
+        levels = z.apply(lambda column: pd.cut(column, [-np.inf, -0.5, 0.5, np.inf], labels=["a", "b", "c"]))
+        tables.append(levels)
+    return graphs, tables
+
+
+def given_order(table: FamilyTable) -> Array:
+    """The posterior of every edge given that variables come in the order of the table."""
+    values = np.zeros_like(table.scores)
+    for node in range(table.n):
+        allowed = (table.members(node) < node).all(axis=1)
+        scores = np.where(allowed, table.scores[node], -np.inf)
+        weights = np.exp(scores - scores.max())
+        values[node] = weights / weights.sum()
+    return table.edge_sums(values)
+
+
+def family_tables(frames: list[pd.DataFrame], top: int) -> dict[str, list[FamilyTable]]:
+    """What each method computes posteriors from, one table a task."""
+    counts = task_counts({str(k): frame for k, frame in enumerate(frames)}, "k2", None)
+    plain = [family_table(make_score("k2", part), top) for part in counts]
+    own = [with_prior(table) for table in plain]
+    together = with_prior(family_table(make_score("k2", pooled(counts)), top))
+    return {
+        "STL": own,
+        "MTL, all": family_form(own, plain, Averaged("all")),
+        "MTL, truncated": family_form(own, plain, Averaged("truncated")),
+        "POOL": [together, together],
+    }
+
+
+def judged(truth: Graph, P: Array, pairs: Array) -> tuple[float, float, float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    y, p = truth.adjacency[pairs], np.clip(P[pairs], 1e-12, 1 - 1e-12)
+    loss = -np.log2(np.where(y, p, 1 - p)).mean()
+    return float(average_precision_score(y, p)), float(roc_auc_score(y, p)), float(loss)
+
+
+def transfer(seeds: int) -> None:
+    rows = []
+    for n in SIZES:
+        top = max_parents(n)
+        ordered, every = np.triu(np.ones((n, n), dtype=bool), 1), ~np.eye(n, dtype=bool)
+        for kind in KINDS:
+            found: dict[tuple[str, int, str], list[tuple[float, float, float]]] = {}
+            for seed in range(seeds if n < 100 else max(seeds // 3, 2)):
+                graphs, tables = tasks(n, kind, seed)
+                for size in ROWS if n < 100 else ROWS[::2]:
+                    for method, own in family_tables([t.iloc[:size] for t in tables], top).items():
+                        for truth, table in zip(graphs, own, strict=True):
+                            key = ("the true order", size, method)
+                            found.setdefault(key, []).append(judged(truth, given_order(table), ordered))
+                            if n == 8:
+                                P = exact_posterior(table).probabilities
+                                key = ("all orders", size, method)
+                                found.setdefault(key, []).append(judged(truth, P, every))
+            for (over, size, method), values in found.items():
+                mean = np.mean(values, axis=0)
+                rows.append({"n": n, "tasks": kind, "over": over, "rows": size, "method": method})
+                rows[-1] |= {"trials": len(values), "average_precision": round(float(mean[0]), 4)}
+                rows[-1] |= {"auc": round(float(mean[1]), 4), "log_loss_bits": round(float(mean[2]), 5)}
+            print(pivoted([row for row in rows if row["n"] == n and row["tasks"] == kind]), flush=True)
+    keep("multitask_transfer", rows, machine("numba"))
+
+
+def pivoted(rows: list[dict[str, Any]]) -> str:
+    frame = pd.DataFrame(rows)
+    wide = frame.pivot_table(
+        index=["n", "tasks", "over", "rows"], columns="method", values=["average_precision", "log_loss_bits"]
+    )
+    order = [(what, method) for what in ("average_precision", "log_loss_bits") for method in METHODS]
+    return str(wide[order].to_string())
+
+
+class Work(NamedTuple):
+    """One line of the speed table: what is done, and how many CPU seconds are allowed."""
+
+    do: Callable[[], Any]
+    cpu_s: float | None
+    repeats: int = 3
+
+
+def random_table(n: int, top: int, seed: int) -> FamilyTable:
+    scores = 3.0 * np.random.default_rng(seed).standard_normal((n, n_subsets(n - 1, top)))
+    return FamilyTable(tuple(f"x{i}" for i in range(n)), all_others(n), top, scores)
+
+
+def weights_work(n: int, top: int) -> Callable[[], Any]:
+    table = random_table(n, top, 0)
+    return lambda: transfer_factors(table, Averaged().subsets(n - 1, top))
+
+
+def theorem1_work(n: int, n_tasks: int) -> Callable[[], Any]:
+    tables = [random_table(n, 3, seed) for seed in range(n_tasks)]
+    return lambda: [
+        theorem1(tables[k], [t for j, t in enumerate(tables) if j != k], Averaged()) for k in range(n_tasks)
+    ]
+
+
+def many_tasks_work(count: int) -> Callable[[], Any]:
+    tables = [asia().related(0.2, k).sample(60, random_state=k) for k in range(count)]
+    return lambda: MultitaskDiscovery().fit(tables)
+
+
+def brain_work() -> MultitaskDiscovery:
+    """Section VI at its size: counts, family scores, transfer, chains until they agree, on two processes."""
+    groups = simulated()
+    frames = {
+        name: pd.DataFrame(np.concatenate(group.subjects)).astype(pd.CategoricalDtype([0, 1, 2, 3]))
+        for name, group in groups.items()
+    }
+    start = time.perf_counter()
+    model = MultitaskDiscovery(max_parents=2, method="mcmc", max_candidates=None, n_jobs=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frames)
+    last = model.history_.groupby("task").last()
+    print(f"  wall {time.perf_counter() - start:.0f} s, converged {model.converged_}")
+    print(last[["burn_in", "steps", "r_hat", "ess", "mixed"]].to_string())
+    return model
+
+
+def works() -> dict[str, Callable[[], Work]]:
+    return {
+        "weights-37-4": lambda: Work(weights_work(37, 4), 1.0),
+        "weights-150-2": lambda: Work(weights_work(150, 2), 0.3),
+        "theorem1-12-2-tasks": lambda: Work(theorem1_work(12, 2), None),
+        "theorem1-16-2-tasks": lambda: Work(theorem1_work(16, 2), 60.0, 1),
+        "theorem1-12-4-tasks": lambda: Work(theorem1_work(12, 4), None),
+        "asia-5-tasks": lambda: Work(many_tasks_work(5), None),
+        "asia-10-tasks": lambda: Work(many_tasks_work(10), None),
+        "asia-20-tasks": lambda: Work(many_tasks_work(20), None),
+        "asia-40-tasks": lambda: Work(many_tasks_work(40), None),
+        "brain-150-2-groups": lambda: Work(brain_work, None, 1),
+    }
+
+
+def speed(names: list[str], save: bool) -> None:
+    weights_work(6, 2)()
+    theorem1_work(6, 2)()
+    many_tasks_work(2)()
+    rows = []
+    print(f"{'work':24s}{'CPU s':>9s}{'at most':>9s}{'load':>7s}")
+    for name in names:
+        work = works()[name]()
+        times = []
+        for _ in range(work.repeats):
+            start = time.process_time()
+            work.do()
+            times.append(time.process_time() - start)
+        bar = "" if work.cpu_s is None else f"{work.cpu_s:g}"
+        load = os.getloadavg()[0]
+        print(f"{name:24s}{min(times):9.2f}{bar:>9s}{load:7.1f}", flush=True)
+        rows.append(
+            {"work": name, "cpu_s": round(min(times), 3), "bar_cpu_s": work.cpu_s, "load": round(load, 1)}
+        )
+    if save:
+        keep("multitask", rows, machine("numba"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", choices=("transfer", "speed"))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", nargs="+", choices=list(works()), default=None)
+    given = parser.parse_args()
+    if given.what == "transfer":
+        transfer(given.seeds)
+    else:
+        speed(given.only or list(works()), save=given.only is None)
+
+
+if __name__ == "__main__":
+    main()
