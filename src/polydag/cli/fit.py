@@ -92,7 +92,7 @@ def command(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option("--groups", help="Linked rows: the column with group labels.", rich_help_panel=LINKED),
+        typer.Option("--groups", help="The column (or file) with group labels.", rich_help_panel=LINKED),
     ] = None,
     coords: Annotated[
         str | None,

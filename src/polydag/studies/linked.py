@@ -7,6 +7,7 @@ import secrets
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag.data.sources import find
@@ -36,7 +37,7 @@ class LinkedConfig(Config):
     links : str, optional
         A file whose first two columns are pairs of linked rows.
     groups : str, optional
-        The column with group labels.
+        The column with group labels; or a file with a line for each row, whose last column they are.
     coords : str, optional
         Columns with coordinates and the number of nearest neighbours, as `lon,lat:5`.
     row_ids : str, optional
@@ -90,7 +91,8 @@ def load(config: LinkedConfig) -> Inputs:
     (source,) = config.data
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
-    beside = [config.groups, config.row_ids, *_coordinates(config)[0], *(config.covariates or ())]
+    group = None if _in_a_file(config) else config.groups
+    beside = [group, config.row_ids, *_coordinates(config)[0], *(config.covariates or ())]
     extra = [name for name in dict.fromkeys(beside) if name is not None]
     columns = None
     if config.columns is not None:
@@ -104,7 +106,7 @@ def load(config: LinkedConfig) -> Inputs:
     notes = (*table.notes, *(str(warning.message) for warning in caught))
     helpers = [config.row_ids, *_coordinates(config)[0]]
     frame = table.frame.drop(columns=[name for name in helpers if name is not None])
-    variables = [name for name in frame.columns if name not in {config.groups, *(config.covariates or ())}]
+    variables = [name for name in frame.columns if name not in {group, *(config.covariates or ())}]
     _require_numbers(frame, [*variables, *(config.covariates or ())], table.source)
     require_known(knowledge, tuple(variables), config.knowledge)
     return Inputs((frame, links), float(table.n), table.source, knowledge, sha256, notes)
@@ -117,6 +119,11 @@ def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> 
             f"{source}: {', '.join(strange)} {'is' if len(strange) == 1 else 'are'} not numeric. Linked rows "
             "need numbers: choose columns with --columns, or recode."
         )
+
+
+def _in_a_file(config: LinkedConfig) -> bool:
+    """Whether the group labels are in a file of their own."""
+    return config.groups is not None and Path(config.groups).is_file()
 
 
 def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
@@ -134,8 +141,17 @@ def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
 def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) -> Links | str:
     from polydag.rowcov import Links
 
-    if config.groups is not None:
+    if config.groups is not None and not _in_a_file(config):
         return config.groups
+    if config.groups is not None:
+        sha256[config.groups] = file_mark(config.groups)
+        origin, form = find(config.groups, None)
+        labels = form.frame(origin, None)
+        if len(labels) != len(frame):
+            raise DataError(
+                f"{config.groups} has {len(labels)} lines, the data {len(frame)} rows; each needs a label."
+            )
+        return Links.from_groups(labels.iloc[:, -1])
     if config.coords is not None:
         names, count = _coordinates(config)
         return Links.from_coordinates(frame[names].to_numpy(dtype=float), count)
