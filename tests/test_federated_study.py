@@ -229,6 +229,14 @@ def test_figures_are_computed_resumed_and_drawn(tmp_path: Path, monkeypatch: pyt
         paper.run([6], 1)
 
 
+def test_figure_4_has_networks() -> None:
+    place = paper.Setting("networks", "parties", 2, paper.nonlinear(4, 120, 2), paper.network_graphs)
+    found = paper.measured(place, 0)
+    assert tuple(found["methods"]) == paper.NONLINEAR
+    assert found["measured"].shape == (len(paper.NONLINEAR), len(paper.METRICS))
+    assert (found["measured"][:, 0] <= 6).all()
+
+
 def test_the_papers_places(reference_data: Path) -> None:
     assert [len(paper.settings(figure)) for figure in paper.TABLES] == [4, 6, 6, 4, 12]
     sample = paper.settings(3)[5].draw(0)
