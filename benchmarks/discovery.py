@@ -1,13 +1,16 @@
-"""Family scores and exact posteriors: CPU time and memory, beside BEANDisco's figures (quoted).
+"""Family scores, exact posteriors, Markov chains: CPU time and memory, beside BEANDisco's figures (quoted).
 
     python benchmarks/discovery.py [--only exact-20 ...] [--repeats 3]
 
 Every figure comes from a fresh process, on one thread where nothing else is said: CPU time of the work, and
 the peak of resident memory less what the imports take. Code is compiled (or loaded from the cache) on a
 tiny problem before the clock starts; what compiling everything for the first time costs is told apart.
-"exact" is all of it: counts, family scores, prior, posterior of every edge and parent set. Rows are
-thresholded Gaussian chains; n = 37 has the arities of the alarm network. The smallest of the repeats is
-printed, all are kept.
+"exact" is all of it: counts, family scores, prior, posterior of every edge and parent set. "mcmc" is one
+chain alone: 2000 steps of partial-order MCMC, of which 1000 are burn-in, the probabilities of all edges at
+every tenth step after it, and the diagnostics; the family scores are there already. "chains" are two of them,
+of 10,000 steps. Rows are thresholded Gaussian chains, n = 37 with the arities of the alarm network; for
+Markov chains they are drawn from the alarm network itself where POLYDAG_DATA is set. The smallest of the
+repeats is printed, all are kept.
 """
 
 from __future__ import annotations
@@ -76,10 +79,14 @@ IMPORTS = (
     "scipy.special",
     "polydag.discovery._kernels",
     "polydag.discovery.lattice._kernels",
+    "polydag.discovery.bucket._kernels",
     "polydag.scores.k2",
     "polydag.scores.bge",
     "polydag.stats",
 )
+
+
+WARM_UP = 12  # variables of the tiny problem: two buckets, so that chains move
 
 
 class Work(NamedTuple):
@@ -110,11 +117,18 @@ WORKS = {
     "families-37-k2-2-threads": Work("families", "k2", ALARM, 4, 5000, "", None, None, 2),
     "families-150-k2-2-threads": Work("families", "k2", (4,) * 150, 2, 33_024, "", None, None, 2),
     "exact-25-2-threads": Work("exact", "k2", (2,) * 25, 3, 500, "", None, None, 2),
+    "mcmc-37": Work("mcmc", "k2", ALARM, 3, 1000, "36 s", 2.5, None),
+    "mcmc-37-many-rows": Work("mcmc", "k2", ALARM, 3, 10_000, "36 s", 2.5, None),
+    "mcmc-150": Work("mcmc", "k2", (4,) * 150, 2, 2000, "", None, None),
+    "chains-37": Work("chains", "k2", ALARM, 3, 1000, "", None, None),
+    "chains-37-2-processes": Work("chains", "k2", ALARM, 3, 1000, "", None, None, 2),
 }
 
 
 def draw(work: Work) -> np.ndarray[Any, Any]:
     """Each variable leans on the one before it and on another; cut into levels of equal shares."""
+    if work.kind in ("mcmc", "chains") and work.arities == ALARM and "POLYDAG_DATA" in os.environ:
+        return alarm(work.rows)
     rng = np.random.default_rng(0)
     n = len(work.arities)
     z = rng.standard_normal((work.rows, n))
@@ -130,8 +144,16 @@ def draw(work: Work) -> np.ndarray[Any, Any]:
     return np.column_stack(levels)
 
 
+def alarm(rows: int) -> np.ndarray[Any, Any]:
+    from polydag.formats import read_network
+
+    network = read_network(Path(os.environ["POLYDAG_DATA"]) / "bn" / "alarm.bif.gz")
+    drawn = network.sample(rows, random_state=0)
+    return np.column_stack([drawn[name].cat.codes for name in drawn.columns])
+
+
 def do(work: Work) -> dict[str, float]:
-    from polydag.discovery import exact_posterior, family_table, with_prior
+    from polydag.discovery import exact_posterior, family_table, mcmc_posterior, with_prior
     from polydag.scores import make_score
     from polydag.stats import DiscreteCounts, GaussianStats
 
@@ -139,7 +161,17 @@ def do(work: Work) -> dict[str, float]:
     start = marks()
     stats = GaussianStats.from_data(rows) if work.score == "bge" else DiscreteCounts.from_data(rows)
     table = family_table(make_score(work.score, stats), work.max_parents, n_jobs=work.threads)
-    if work.kind != "families":
+    if work.kind in ("mcmc", "chains"):
+        scores = with_prior(table)
+        start = marks()
+        mcmc_posterior(
+            scores,
+            n_chains=1 if work.kind == "mcmc" else 2,
+            n_steps=2000 if work.kind == "mcmc" else 10_000,
+            n_jobs=work.threads,
+            random_state=0,
+        )
+    elif work.kind != "families":
         posterior = exact_posterior(with_prior(table), n_jobs=work.threads)
         if work.kind == "best":
             start = marks()
@@ -159,7 +191,7 @@ def measure(name: str) -> dict[str, float]:
     imports = peak_memory()
     work = WORKS[name]
     _, begin = marks()
-    do(work._replace(arities=work.arities[:5], rows=50))
+    do(work._replace(arities=work.arities[:WARM_UP], rows=50))
     first_use = marks()[1] - begin
     loaded = peak_memory()
     figures = do(work)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.checkpoint import piece
-from polydag.discovery.diagnostics import MAX_RHAT, UNCERTAIN, Diagnostics, diagnose
+from polydag.discovery.diagnostics import CONSTANT, MAX_RHAT, UNCERTAIN, Diagnostics, diagnose
 from polydag.errors import UsageError
 from polydag.progress import report
 
@@ -240,8 +240,7 @@ def _given(work: _Work, length: Length) -> Run:
         work.round(_Plan(0, burn_in, 0, 1))
     kept = length.n_steps - burn_in
     plan = _Plan(1, kept, _thinning(kept, work), 1)
-    run = _assessed(work, plan, burn_in, [])
-    return replace(run, diagnostics=diagnose(run.edges))
+    return _assessed(work, plan, burn_in, [])
 
 
 def _chosen(work: _Work, length: Length) -> Run:
@@ -254,7 +253,8 @@ def _chosen(work: _Work, length: Length) -> Run:
     temperatures = 1
     for number in range(1, ROUNDS + 1):
         steps = first << (number - 1)
-        run = _assessed(work, _Plan(number, steps, _thinning(steps, work), temperatures), done, history)
+        plan = _Plan(number, steps, _thinning(steps, work), temperatures)
+        run = _assessed(work, plan, done, history, least=UNCERTAIN)
         history = run.history
         if run.mixed:
             break
@@ -269,10 +269,12 @@ def _thinning(steps: int, work: _Work) -> int:
     return max(_THINNING, -(-steps // most))
 
 
-def _assessed(work: _Work, plan: _Plan, burn_in: int, history: list[dict[str, Any]]) -> Run:
+def _assessed(
+    work: _Work, plan: _Plan, burn_in: int, history: list[dict[str, Any]], least: float = CONSTANT
+) -> Run:
     draws, acceptance = work.round(plan)
     edges = np.asarray(draws["edges"], dtype=float)
-    diagnostics = diagnose(edges, least=UNCERTAIN)
+    diagnostics = diagnose(edges, least)
     r_hat, ess = diagnostics.worst
     entry = {
         "steps": plan.steps,

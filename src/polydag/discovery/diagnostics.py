@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 MAX_RHAT = 1.05
 MIN_ESS = 400.0  # of all chains together (Vehtari et al. 2021: 100 for each of four)
 UNCERTAIN = 0.01  # edges whose standard deviation over states is larger must have converged
-_CONSTANT = 1e-4
+CONSTANT = 1e-3  # below this, an edge is taken not to vary at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Diagnostics:
         )
 
 
-def diagnose(edges: Array, least: float = _CONSTANT) -> Diagnostics:
+def diagnose(edges: Array, least: float = CONSTANT) -> Diagnostics:
     """Diagnostics of edge probabilities of shape (chains, draws, n, n).
 
     Edges with a standard deviation below `least` are taken as constant: their standard error is that

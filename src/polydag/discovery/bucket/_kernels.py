@@ -41,7 +41,7 @@ _NONE = -(1 << 30)
 _SAFE = 2.0**900  # plain sums are kept within this and its inverse
 _BAND = 1000
 _LOG2 = math.log(2.0)
-_SUM, _TOP, _BLOCK, _SHARE, _SHARE_BLOCK = 0, 1, 2, 3, 4  # what a walk is for
+_TOP, _BLOCK, _SHARE, _SHARE_BLOCK = 0, 1, 2, 3  # what a walk is for
 LOWEST, HIGHEST = -1100, 600  # exponents that powers of two are looked up for
 
 
@@ -156,11 +156,65 @@ def _next(chosen, size, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _sums(node, n_able, families, room, g):  # type: ignore[no-untyped-def]
+    """g as plain numbers: the walk that steps wait for, written out."""
+    value, start, choose = families.value[node], families.start, families.choose
+    able, bit, chosen = room.able, room.bit, room.chosen
+    early, early_below, mates, mates_below = room.early, room.early_below, room.mates, room.mates_below
+    early_pairs, mixed_pairs, mate_pairs = room.early_pairs, room.mixed_pairs, room.mate_pairs
+    width = len(bit) - 1
+    g[:] = 0.0
+    g[0] = value[0]
+    for size in range(1, len(start) - 1):
+        by_pair = size > 2
+        larger = size - 2 if by_pair else size - 1
+        for j in range(larger):
+            chosen[j] = j
+        more = larger <= n_able
+        while more:
+            base, inside = start[size], 0
+            for j in range(larger):
+                c = able[chosen[j]]
+                base += choose[c, size - larger + j + 1]
+                inside |= bit[c]
+            below = able[chosen[0]] if larger else width
+            n_early, n_mates = early_below[below], mates_below[below]
+            listed = early_pairs if by_pair else early
+            count = n_early * (n_early - 1) // 2 if by_pair else n_early
+            # Four sums side by side, since an addition waits for the one before.
+            a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+            whole = count - count % 4
+            for t in range(0, whole, 4):
+                a0 += value[base + listed[t]]
+                a1 += value[base + listed[t + 1]]
+                a2 += value[base + listed[t + 2]]
+                a3 += value[base + listed[t + 3]]
+            for t in range(whole, count):
+                a0 += value[base + listed[t]]
+            g[inside] += (a0 + a1) + (a2 + a3)
+            found = 0
+            for j in range(n_mates):
+                T = inside | bit[mates[j]]
+                if not by_pair:
+                    g[T] += value[base + mates[j]]
+                    continue
+                a0, a1 = 0.0, 0.0
+                for t in range(0, n_early - 1, 2):
+                    a0 += value[base + mixed_pairs[j, t]]
+                    a1 += value[base + mixed_pairs[j, t + 1]]
+                if n_early % 2:
+                    a0 += value[base + mixed_pairs[j, n_early - 1]]
+                g[T] += a0 + a1
+                for i in range(j):
+                    g[T | bit[mates[i]]] += value[base + mate_pairs[found]]
+                    found += 1
+            more = _next(chosen, larger, n_able)
+
+
+@njit(cache=True, nogil=True)
 def _one(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: ignore[no-untyped-def]
     """One family with the bucket mates T: what the walk is for; its share."""
-    if mode == _SUM:
-        g[T] += value[s]
-    elif mode == _TOP:
+    if mode == _TOP:
         gb[T] = max(gb[T], exponent[s])
     elif mode == _BLOCK:
         g[T] += mantissa[s] * powers[max(exponent[s] - gb[T] - LOWEST, 0)]
@@ -176,19 +230,7 @@ def _one(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: 
 def _stretch(mode, base, T, listed, count, value, mantissa, exponent, level, powers, g, gb, shares):  # type: ignore[no-untyped-def]
     """Families `base + listed[…]`, all with the same bucket mates; the sum of their shares."""
     total = 0.0
-    if mode == _SUM:
-        # Four sums side by side, since an addition waits for the one before.
-        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-        whole = count - count % 4
-        for t in range(0, whole, 4):
-            a0 += value[base + listed[t]]
-            a1 += value[base + listed[t + 1]]
-            a2 += value[base + listed[t + 2]]
-            a3 += value[base + listed[t + 3]]
-        for t in range(whole, count):
-            a0 += value[base + listed[t]]
-        g[T] += (a0 + a1) + (a2 + a3)
-    elif mode == _TOP:
+    if mode == _TOP:
         top = gb[T]
         for t in range(count):
             top = max(top, exponent[base + listed[t]])
@@ -217,9 +259,8 @@ def _stretch(mode, base, T, listed, count, value, mantissa, exponent, level, pow
 def _walk(mode, node, n_able, families, room, g, gb):  # type: ignore[no-untyped-def]
     """Go through the families that fit.
 
-    Sums: into g, plain (_SUM), or as mantissas (_BLOCK) that belong to the exponents gb, which are the
-    largest that occur (_TOP). Shares: of each family with the factor g (and its band gb), into `room.single`,
-    by member.
+    Sums: into g, as mantissas (_BLOCK) that belong to the exponents gb, the largest that occur (_TOP).
+    Shares: of each family with the factor g (and its band gb), into `room.single`, by member.
     """
     value, mantissa, exponent = families.value[node], families.mantissa[node], families.exponent[node]
     level, powers, start, choose = families.level[node], families.powers, families.start, families.choose
@@ -295,8 +336,7 @@ def _walk(mode, node, n_able, families, room, g, gb):  # type: ignore[no-untyped
 def _alpha(node, families, room, a, ab):  # type: ignore[no-untyped-def]
     """α of a node over the subsets of its bucket mates; 0 if impossible, 1 for plain sums, 2 for others."""
     n_able = _look(node, families, room)
-    a[:] = 0.0
-    _walk(_SUM, node, n_able, families, room, a, ab)
+    _sums(node, n_able, families, room, a)
     if families.wide[node] and not (a[0] >= 1.0 / _SAFE and a.sum() <= _SAFE):
         ab[:] = _NONE
         _walk(_TOP, node, n_able, families, room, a, ab)
