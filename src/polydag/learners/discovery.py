@@ -5,20 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal, Self, cast
 
-import numpy as np
 import pandas as pd
 
-from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
-from polydag.data.table import Table
-from polydag.discovery import (
-    choose_candidates,
-    edge_probabilities,
-    exact_posterior,
-    family_table,
-    mcmc_posterior,
-    with_prior,
-)
-from polydag.discovery.candidates import Candidates, how_many
+from polydag.data.discretize import discretize
+from polydag.discovery import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
 from polydag.discovery.chains import Length
 from polydag.discovery.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.discovery.exact import ExactPosterior
@@ -26,10 +16,11 @@ from polydag.discovery.families import FamilyTable
 from polydag.discovery.lattice import fits, require_fit
 from polydag.discovery.mcmc import ChainPosterior
 from polydag.discovery.priors import Array, certain_edges, size_prior
-from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.family_tables import tables_of, told_candidates
 from polydag.learners.inputs import (
     Discrete,
     Gaussian,
@@ -38,6 +29,7 @@ from polydag.learners.inputs import (
     is_statistics,
     knowledge_masks,
 )
+from polydag.learners.labels import as_frame, not_labels, numbers_of
 from polydag.posterior import Posterior
 from polydag.scores import Score, make_score
 from polydag.stats import GaussianStats
@@ -211,37 +203,14 @@ class BayesianDiscovery(StructureLearner):
             return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
         if is_statistics(X):
             return discrete_counts(X)
-        frame = X.frame if isinstance(X, Table) else X if hasattr(X, "iloc") else _frame(X)
-        numbers = list(X.continuous) if isinstance(X, Table) else continuous_columns(frame)
+        frame, numbers = as_frame(X), numbers_of(X)
         if numbers and self.discretize is None:
-            raise DataError(
-                f"{_not_labels(frame, numbers)}, but the score {self.score} is for labels. Cut such columns "
-                "into levels (discretize='quantile:4'; on the command line --discretize quantile:4), or use "
-                "the score bge for numbers."
-            )
+            raise not_labels(frame, numbers, self.score)
         return discrete_counts(discretize(frame, self.discretize, numbers) if self.discretize else frame)
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
-        n = len(score.names)
-        if self.max_parents > n - 1:
-            raise UsageError(
-                f"max_parents = {self.max_parents} is too large: {n} variables allow at most {n - 1}."
-            )
-        count = how_many(n, self.max_parents) if self.max_candidates == "auto" else self.max_candidates
-        pruned = None
-        if count is not None and count < n - 1:
-            pruned = choose_candidates(score, count, masks, n_jobs=self.n_jobs)
-            if self.max_candidates == "auto":
-                warnings.warn(
-                    f"{n} variables have too many families: each keeps its {count} best candidate parents. "
-                    "Set max_candidates to choose how many.",
-                    DataWarning,
-                    stacklevel=4,
-                )
-        self.candidates_ = _told(pruned, score.names)
-        table = family_table(
-            score, self.max_parents, candidates=pruned.kept if pruned else None, n_jobs=self.n_jobs
-        )
+        (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)
+        self.candidates_ = told_candidates(pruned, score.names)
         return with_prior(table, self.structure_prior, edge_prior=edge_prior, masks=masks)
 
     def _memory(self) -> float | None:
@@ -289,29 +258,3 @@ class BayesianDiscovery(StructureLearner):
         )
         if sampled and not sampled.mixed:
             warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=3)
-
-
-def _frame(X: Any) -> pd.DataFrame:
-    if hasattr(X, "schema"):
-        frame: pd.DataFrame = X.to_pandas()
-        return frame
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"The data must have rows and columns; this array has the shape {array.shape}.")
-    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-
-
-def _not_labels(frame: pd.DataFrame, numbers: list[str]) -> str:
-    first = frame.iloc[:, [str(name) for name in frame.columns].index(numbers[0])]
-    more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
-    whole = bool((first.dropna() % 1 == 0).all())
-    what = f"has {first.nunique()} levels, more than {MAX_LEVELS}" if whole else "is continuous"
-    return f"Column {numbers[0]}{more} {what}"
-
-
-def _told(candidates: Candidates | None, names: tuple[str, ...]) -> pd.DataFrame:
-    rows = [] if candidates is None else [
-        (name, tuple(names[v] for v in candidates.kept[node]), candidates.best_left_out(node))
-        for node, name in enumerate(names)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["variable", "candidates", "best_left_out"])

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from polydag.discovery import edge_probabilities, exact_posterior, family_table, with_prior
-from polydag.discovery.candidates import common_candidates, how_many
+from polydag.discovery import edge_probabilities, exact_posterior, with_prior
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.lattice import fits, require_fit
 from polydag.discovery.mcmc import McmcPosterior, mcmc_posterior
@@ -30,6 +29,7 @@ from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.family_tables import tables_of, told_candidates
 from polydag.learners.inputs import is_statistics, knowledge_masks
 from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
 from polydag.posterior import Posterior
@@ -107,8 +107,9 @@ class MultitaskDiscovery(StructureLearner):
         elsewhere, "one network for all" for "pool".
     graph_ : Graph
         The edges whose mean probability over the tasks is above the threshold.
-    candidates_ : int array of shape (n, c)
-        Candidate parents, where they were chosen; None where all were used.
+    candidates_ : DataFrame
+        variable, candidates, best_left_out (the largest gain, in any task, of a variable that is none); empty
+        where all variables are candidates.
 
     References
     ----------
@@ -128,7 +129,7 @@ class MultitaskDiscovery(StructureLearner):
     posteriors_: list[Posterior]
     graphs_: list[Graph]
     differences_: pd.DataFrame
-    candidates_: Any
+    candidates_: pd.DataFrame
 
     def __init__(
         self,
@@ -194,7 +195,9 @@ class MultitaskDiscovery(StructureLearner):
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(names), 0)
         self._require_fit(transfer, len(names))
-        plain = self._tables([self._score(part) for part in stats], masks)
+        scores = [self._score(part) for part in stats]
+        plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
+        self.candidates_ = told_candidates(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
         self.tasks_ = tuple(tables)
         if transfer == "theorem1":
@@ -273,28 +276,6 @@ class MultitaskDiscovery(StructureLearner):
     def _score(self, stats: Any) -> Score:
         options = {"equivalent_sample_size": self.equivalent_sample_size}
         return make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
-
-    def _tables(self, scores: list[Score], masks: Masks) -> list[FamilyTable]:
-        n = len(scores[0].names)
-        if self.max_parents > n - 1:
-            raise UsageError(
-                f"max_parents = {self.max_parents} is too large: {n} variables allow at most {n - 1}."
-            )
-        count = how_many(n, self.max_parents) if self.max_candidates == "auto" else self.max_candidates
-        self.candidates_ = None
-        if count is not None and count < n - 1:
-            self.candidates_ = common_candidates(scores, count, masks, n_jobs=self.n_jobs).kept
-            if self.max_candidates == "auto":
-                warnings.warn(
-                    f"{n} variables have too many families: each keeps its {count} best candidate parents. "
-                    "Set max_candidates to choose how many.",
-                    DataWarning,
-                    stacklevel=4,
-                )
-        return [
-            family_table(score, self.max_parents, candidates=self.candidates_, n_jobs=self.n_jobs)
-            for score in scores
-        ]
 
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9

@@ -43,6 +43,7 @@ P_DEL = (0.1, 0.2, 0.3, 0.4, 0.5)
 LARGE = (500, 1000, 2000, 5000)
 GRID = np.linspace(0.0, 1.0, 21)
 PRESETS = ("ours", "published")
+_PANELS = 4  # sizes for which ROC curves are drawn
 
 
 class Benchmark(NamedTuple):
@@ -314,7 +315,8 @@ def _curve_panels(table: pd.DataFrame) -> list[Panel]:
 
 def _roc_panels(table: pd.DataFrame) -> list[Panel]:
     standard = table[table["form"] == "standard"]
-    chosen = [size for size in (10, 50, 100, 500) if size in set(standard["samples"])]
+    sizes = list(dict.fromkeys(standard["samples"]))
+    chosen = [sizes[k] for k in np.unique(np.linspace(0, len(sizes) - 1, _PANELS).astype(int))]
     return [
         Panel(
             f"true positive rate, {size} rows",
