@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +22,8 @@ from polydag.losses.lagged import (
     stack,
     variables_of,
 )
+from polydag.studies import pooled
+from polydag.studies.config import Config
 
 
 @settings(max_examples=20, deadline=None)
@@ -153,3 +158,27 @@ def test_bad_series_are_refused_with_the_place() -> None:
         NotearsLagged(2).fit(lagged_statistics(data, 1))
     with pytest.raises(DataError, match="not those of 1 lags"):
         NotearsLagged(1).fit(GaussianStats.from_data(data[["x0", "x1"]]))
+
+
+def test_series_from_the_command_line(tmp_path: Path) -> None:
+    data = simulate.lagged(3, n_steps=40, n_realisations=3, random_state=2).data
+    named = data.rename(columns={"realisation": "who"}).assign(who=[f"p{k}" for k in data["realisation"]])
+    named.to_csv(tmp_path / "series.csv", index=False)
+    (tmp_path / "known.csv").write_text("source,target,kind\nx0[t-1],x2[t],required\n")
+    settings = {"realisation": "who", "lags": 1}
+
+    def config(**other: Any) -> Config:
+        return Config(data=(str(tmp_path / "series.csv"),), method="notears-lagged", settings=settings,
+                      seed=0, **other)  # fmt: skip
+
+    known = str(tmp_path / "known.csv")
+    result = pooled.run(config(knowledge=known))
+    expected = NotearsLagged(1, knowledge=Knowledge(required=[("x0[t-1]", "x2[t]")])).fit(data)
+    assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
+    assert pooled.run(config(columns=("x2", "x0"))).graph.names == slice_names(["x2", "x0"], 1)
+    for wrong in ({"missing": "drop"}, {"bootstrap": 5}):
+        with pytest.raises(UsageError, match="series"):
+            pooled.run(config(**wrong))
+    (tmp_path / "known.csv").write_text("source,target,kind\nx0,x2,required\n")
+    with pytest.raises(DataError, match=r"known\.csv"):
+        pooled.run(config(knowledge=known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,8 @@ from polydag.solvers.nonlinear import (
     standard_rows,
 )
 from polydag.solvers.order import predecessors
+from polydag.studies import pooled
+from polydag.studies.config import Config
 
 Array = NDArray[np.float64]
 quick = settings(max_examples=15, deadline=None)
@@ -352,3 +355,14 @@ def test_wrong_data_is_refused(table: pd.DataFrame) -> None:
         NotearsMLP().fit(table.assign(age=table["age"].mask(table.index == 2)))
     with pytest.raises(DataError, match="crp"):
         NotearsMLP().fit(table.assign(crp=1.0))
+
+
+def test_networks_from_the_command_line(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "table.csv", index=False)
+    settings = {"lambda": 0.1, "hidden": 2}
+    result = pooled.run(
+        Config(data=(str(tmp_path / "table.csv"),), method="notears-mlp", settings=settings, seed=3)
+    )
+    expected = NotearsMLP(lambda_=0.1, hidden=2, random_state=3).fit(table)
+    assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
+    assert result.measures["lambda_used"] == 0.1

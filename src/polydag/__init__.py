@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         LinkedRowsDAG,
         MultitaskDiscovery,
         Notears,
+        NotearsLagged,
+        NotearsMLP,
         RowDecorrelator,
     )
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
@@ -46,6 +48,8 @@ _HOMES = {
     "MultitaskDiscovery": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
     "Notears": "polydag.learners",
+    "NotearsLagged": "polydag.learners",
+    "NotearsMLP": "polydag.learners",
     "PC": "polydag.learners",
 }
 _MODULES = ("data", "formats", "metrics", "simulate")
@@ -66,6 +70,8 @@ __all__ = [
     "LinkedRowsDAG",
     "MultitaskDiscovery",
     "Notears",
+    "NotearsLagged",
+    "NotearsMLP",
     "Regimes",
     "RowDecorrelator",
     "data",

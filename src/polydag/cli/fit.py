@@ -37,9 +37,9 @@ _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
 
 
 def _methods() -> list[str]:
-    from polydag.learners import LEARNERS
+    from polydag.learners import LEARNERS, ROW_LEARNERS
 
-    return sorted(LEARNERS)
+    return sorted(LEARNERS | ROW_LEARNERS)
 
 
 def _shapes() -> list[str]:

@@ -13,11 +13,15 @@ from polydag.learners.discovery import BayesianDiscovery
 from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.ges import GES
+from polydag.learners.lagged import NotearsLagged
 from polydag.learners.linked import LinkedRowsDAG
 from polydag.learners.multitask import MultitaskDiscovery
+from polydag.learners.nonlinear import NotearsMLP
 from polydag.learners.notears import Notears
 from polydag.learners.pc import PC
 
+# Of these there are no sufficient statistics of a table: they need its rows.
+ROW_LEARNERS: dict[str, type[StructureLearner]] = {"notears-lagged": NotearsLagged, "notears-mlp": NotearsMLP}
 LEARNERS: dict[str, type[StructureLearner]] = {
     "boss": BOSS,
     "equal-variance": EqualVariance,
@@ -31,6 +35,7 @@ __all__ = [
     "GES",
     "LEARNERS",
     "PC",
+    "ROW_LEARNERS",
     "BayesianDiscovery",
     "Bootstrap",
     "EqualVariance",
@@ -38,6 +43,8 @@ __all__ = [
     "LinkedRowsDAG",
     "MultitaskDiscovery",
     "Notears",
+    "NotearsLagged",
+    "NotearsMLP",
     "RowDecorrelator",
     "StructureLearner",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,10 @@ class StructureLearner(BaseEstimator, ABC):  # type: ignore[misc]
     feature_names_in_ : array of str
         The columns, in order.
     """
+
+    # Whether rows follow each other in time and the graph is over time slices: then rows cannot be drawn,
+    # left out or put together one by one.
+    series: ClassVar[bool] = False
 
     graph_: Graph
     raw_weights_: NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class NotearsLagged(Notears):
     >>> metrics.shd(true=sample.instantaneous, estimate=model.instantaneous_graph_)
     0
     """
+
+    series: ClassVar[bool] = True
 
     instantaneous_graph_: Graph
     lag_weights_: NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
@@ -114,6 +115,19 @@ def read_table(
     )
     sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
     return table
+
+
+def read_with(config: Config, source: str, sha256: dict[str, str], besides: tuple[str, ...]) -> Table:
+    """The chosen columns of a table, and those of `besides` that it has."""
+    from polydag.data.formats import choose
+
+    table = read_table(dataclasses.replace(config, columns=None), source, sha256)
+    if config.columns is None:
+        return table
+    too = [name for name in besides if name in table.names and name not in config.columns]
+    kept = [*too, *choose(table.names, config.columns, table.source)]
+    kinds = {name: table.kinds[name] for name in kept}
+    return dataclasses.replace(table, frame=table.frame[kept], kinds=kinds)
 
 
 def read_knowledge(config: Config, sha256: dict[str, str]) -> Knowledge | None:

@@ -17,11 +17,12 @@ _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 
 def learner_type(method: str) -> Any:
     """The learner's class."""
-    from polydag.learners import LEARNERS
+    from polydag.learners import LEARNERS, ROW_LEARNERS
 
-    if method not in LEARNERS:
-        raise UsageError(f"No method is called {method!r}. Known are {', '.join(sorted(LEARNERS))}.")
-    return LEARNERS[method]
+    known = LEARNERS | ROW_LEARNERS
+    if method not in known:
+        raise UsageError(f"No method is called {method!r}. Known are {', '.join(sorted(known))}.")
+    return known[method]
 
 
 def defaults(method: str) -> dict[str, Any]:

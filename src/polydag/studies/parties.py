@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
-from polydag.data.formats import choose
-from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
-from polydag.losses.lagged import slice_names
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config
@@ -24,10 +21,12 @@ from polydag.studies.inputs import (
     public,
     read_knowledge,
     read_table,
+    read_with,
     require_known,
 )
 from polydag.studies.methods import chosen, learner_type
 from polydag.studies.result import Result, versions
+from polydag.studies.series import order_columns, require_known_slices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,9 +79,7 @@ def load(config: PartiesConfig) -> Inputs:
     """Read every site's table and the background knowledge."""
     settings = settings_of(config)  # a wrong name is told before a long reading
     model, lagged = settings["model"], settings["model"] == "lagged"
-    if lagged and config.missing == "drop":
-        raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
-    order = (settings["time"], settings["realisation"]) if lagged else ()
+    order = order_columns(config, settings) if lagged else ()
     besides = order if config.interventions is None else (config.interventions,)
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
@@ -96,33 +93,21 @@ def load(config: PartiesConfig) -> Inputs:
             sha256[name] = file_mark(source)
             notes.append(f"{name} is large: mean and covariance were computed as it was read.")
             continue
-        table = (
-            _with_order(config, source, sha256, besides) if besides else read_table(config, source, sha256)
-        )
+        table = read_with(config, source, sha256, besides) if besides else read_table(config, source, sha256)
         words = besides if config.interventions is not None else besides[1:]
-        _require_numbers(table.frame.drop(columns=list(words), errors="ignore"), name)
+        _require_numbers(table.frame.drop(columns=list(words), errors="ignore"), name, lagged=lagged)
         tables[name] = _regimes(table.frame, config.interventions, name) if config.interventions else table
         notes += [f"{name}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
     _require_some(tables, config.interventions)
     first = next(iter(tables.values()))
-    names = tuple(name for name in first.names if name not in order)
-    require_known(knowledge, slice_names(names, settings["lags"]) if lagged else names, config.knowledge)
+    if lagged:
+        require_known_slices(config, knowledge, settings, first.names)
+    else:
+        require_known(knowledge, first.names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
     # Sites name themselves in what they say, so no source is put before it.
     return Inputs(tables, n, "", knowledge, sha256, tuple(notes))
-
-
-def _with_order(config: PartiesConfig, source: str, sha256: dict[str, str], order: tuple[str, ...]) -> Table:
-    """The chosen columns of a table of series, and those that say when and of which series a row is."""
-    table = read_table(dataclasses.replace(config, columns=None), source, sha256)
-    if config.columns is None:
-        return table
-    chosen_too = [name for name in order if name in table.names and name not in config.columns]
-    kept = [*chosen_too, *choose(table.names, config.columns, table.source)]
-    return dataclasses.replace(
-        table, frame=table.frame[kept], kinds={name: table.kinds[name] for name in kept}
-    )
 
 
 def _regimes(frame: pd.DataFrame, column: str, name: str) -> Regimes[GaussianStats]:
@@ -145,12 +130,13 @@ def _require_some(tables: Mapping[str, Any], column: str | None) -> None:
         raise UsageError(f"No file has a column {column} that names what was set in some row.")
 
 
-def _require_numbers(frame: pd.DataFrame, name: str) -> None:
+def _require_numbers(frame: pd.DataFrame, name: str, *, lagged: bool) -> None:
     words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "iuf"]
     if words:
+        apart = f" If it tells series apart, say --set realisation={words[0]}." if lagged else ""
         raise DataError(
             f"{name}: column {words[0]} holds labels, not numbers. Federated methods need numbers in every "
-            "column: leave it out with --columns, at every site."
+            f"column: leave it out with --columns, at every site.{apart}"
         )
 
 
@@ -185,7 +171,10 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
         sha256=dict(inputs.sha256),
         versions=versions(),
         probabilities=getattr(model, "votes_", None),
-        documents={"disclosure": disclosure(model.disclosure_, settings["privacy"])},
+        documents={
+            "disclosure": disclosure(model.disclosure_, settings["privacy"]),
+            **({"party_weights": party_weights(model)} if hasattr(model, "party_weights_") else {}),
+        },
     )
 
 
@@ -193,6 +182,18 @@ _WHERE = (
     "disclosure.json lists all that left the sites. Here they all ran in one process, which read every "
     "table; between organisations, each runs its own site."
 )
+
+
+def party_weights(model: Any) -> dict[str, Any]:
+    """Each site's own coefficients of the shared graph; between organisations they stay with the site."""
+    names = model.graph_.names
+    return {
+        site: [
+            {"source": names[i], "target": names[j], "weight": float(own[i, j])}
+            for i, j in zip(*model.graph_.adjacency.nonzero(), strict=True)
+        ]
+        for site, own in model.party_weights_.items()
+    }
 
 
 def disclosure(ledger: pd.DataFrame, privacy: str) -> dict[str, Any]:

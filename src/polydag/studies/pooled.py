@@ -24,6 +24,7 @@ from polydag.studies.inputs import (
     require_known,
 )
 from polydag.studies.result import Result, versions
+from polydag.studies.series import read_series
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,9 @@ CONFIG = Config
 
 def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study."""
-    methods.settings_of(config.method, config.settings)  # a wrong name is told before a long reading
+    settings = methods.settings_of(config.method, config.settings)  # a wrong name is told before long reading
+    if methods.learner_type(config.method).series:
+        return read_series(config, settings)
     return read_all(config, large=is_large(config))
 
 

@@ -1,0 +1,196 @@
+"""Neural networks and time series over parties, beside pooling: errors, rounds and CPU time of one thread.
+
+Erdős–Rényi graphs with d expected edges. Networks: the paper's nonlinear simulations (section 6.4), rows
+divided evenly over four parties. Series: a structural vector autoregression with d expected instantaneous and
+d lagged edges, |weights| in [0.3, 0.8], 50 steps, ten realisations for each of eight parties. F1 counts
+directed edges; for series, those of all lags. Targets stand beside what was measured in
+nonlinear_targets.csv.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import csv
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from keeping import RESULTS, keep, machine
+
+from polydag import FederatedNotears, Graph, metrics, simulate
+from polydag.errors import ConvergenceWarning
+from polydag.learners.base import StructureLearner
+from polydag.learners.lagged import NotearsLagged
+from polydag.learners.nonlinear import NotearsMLP
+from polydag.losses.lagged import slice_names
+
+Data = tuple[Graph, list[pd.DataFrame]]
+Fit = Callable[[list[pd.DataFrame]], StructureLearner]
+
+
+def networks(d: int, n: int, parties: int) -> Callable[[int], Data]:
+    def draw(seed: int) -> Data:
+        rng = np.random.default_rng([seed, d, n])
+        truth = simulate.dag(d, expected_edges=d, random_state=rng)
+        rows = simulate.mlp(truth, n=n, random_state=rng)
+        return truth, [rows.iloc[part] for part in np.array_split(np.arange(n), parties)]
+
+    return draw
+
+
+def series(d: int, lags: int, parties: int) -> Callable[[int], Data]:
+    def draw(seed: int) -> Data:
+        rng = np.random.default_rng([seed, d, lags])
+        sample = simulate.lagged(d, n_steps=50, n_lags=lags, n_realisations=10 * parties, random_state=rng)
+        weights = np.zeros((d * (lags + 1), d * (lags + 1)))
+        weights[:, :d] = np.concatenate([sample.instantaneous.weights, *sample.lags])
+        truth = Graph(weights != 0, slice_names(sample.instantaneous.names, lags), weights)
+        which = sample.data["realisation"] // 10
+        return truth, [sample.data[which == k] for k in range(parties)]
+
+    return draw
+
+
+def federated(**settings: Any) -> Fit:
+    return lambda parts: FederatedNotears(privacy="none", random_state=0, **settings).fit(parts)
+
+
+def pooled_networks(**settings: Any) -> Fit:
+    return lambda parts: NotearsMLP(random_state=0, **settings).fit(pd.concat(parts))
+
+
+class Setting(NamedTuple):
+    draw: Callable[[int], Data]
+    seeds: int
+    contenders: dict[str, Fit]
+
+
+MLP: dict[str, Fit] = {"pooled": pooled_networks(), "admm": federated(model="mlp")}
+PAPER: dict[str, Fit] = {
+    "admm, paper": federated(model="mlp", schedule="paper"),
+    "voting": federated(model="mlp", method="voting"),
+}
+MASKED: dict[str, Fit] = {"pooled": pooled_networks(mask="gumbel"), "admm": federated(model="masked")}
+LAGGED: dict[str, Fit] = {
+    "pooled": lambda parts: NotearsLagged(2).fit(pd.concat(parts)),
+    "admm": federated(model="lagged", lags=2),
+    "moments": federated(model="lagged", lags=2, method="moments"),
+    "fedavg": federated(model="lagged", lags=2, method="fedavg"),
+}
+SETTINGS = {
+    "mlp, d=10": Setting(networks(10, 512, 4), 20, MLP | PAPER),
+    "mlp, d=50": Setting(networks(50, 512, 4), 3, MLP),
+    "masked, d=10": Setting(networks(10, 512, 4), 5, MASKED),
+    "lagged, d=20": Setting(series(20, 2, 8), 20, LAGGED),
+}
+# What, of which contender, and at most or at least how much; "cost" is the measure beside pooling.
+TARGETS = (
+    ("mlp, d=10", "admm", "shd cost", "<=", 1.0),
+    ("mlp, d=10", "admm", "f1", ">=", 0.7),
+    ("mlp, d=10", "admm", "cpu_s", "<=", 10.0),
+    ("mlp, d=50", "admm", "shd cost", "<=", 5.0),
+    ("mlp, d=50", "admm", "cpu_s", "<=", 600.0),
+    ("lagged, d=20", "admm", "f1 cost", ">=", -0.02),
+    ("lagged, d=20", "admm", "f1", ">=", 0.9),
+    ("lagged, d=20", "moments", "f1 cost", ">=", -0.02),
+    ("lagged, d=20", "moments", "f1", ">=", 0.9),
+)
+
+
+def measure(name: str, contender: str, seed: int) -> dict[str, Any]:
+    setting = SETTINGS[name]
+    truth, parts = setting.draw(seed)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = setting.contenders[contender](parts)
+    seconds = time.process_time() - start
+    graph = model.graph_
+    hits = int((graph.adjacency & truth.adjacency).sum())
+    return {
+        "setting": name,
+        "contender": contender,
+        "seed": seed,
+        "shd": metrics.shd(true=truth, estimate=graph),
+        "f1": round(2 * hits / (graph.n_edges + truth.n_edges), 4),
+        "rounds": getattr(model, "n_rounds_", 0),
+        "converged": model.converged_,
+        "cpu_s": round(seconds, 3),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def summarise(rows: list[dict[str, Any]]) -> None:
+    for contender, own in pd.DataFrame(rows).groupby("contender", sort=False):
+        print(
+            f"{own['setting'].iloc[0]:13s} {contender:12s} {len(own):3d} seeds  SHD {own['shd'].mean():6.2f} "
+            f"F1 {own['f1'].mean():.3f}  rounds {own['rounds'].mean():5.1f}  {own['cpu_s'].mean():7.2f} CPU-s"
+            f" (most {own['cpu_s'].max():.2f})  settled {int(own['converged'].sum())}",
+            flush=True,
+        )
+
+
+def beside_targets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    frame = pd.DataFrame(rows).astype({"shd": float, "f1": float, "cpu_s": float, "seed": int})
+    found = []
+    for setting, contender, what, sense, target in TARGETS:
+        mine = frame[(frame["setting"] == setting) & (frame["contender"] == contender)].set_index("seed")
+        pooled = frame[(frame["setting"] == setting) & (frame["contender"] == "pooled")].set_index("seed")
+        column, _, cost = what.partition(" ")
+        each = (mine[column] - pooled[column] if cost else mine[column]).dropna()
+        if not len(each):
+            continue
+        value, error = float(each.mean()), float(each.sem()) if len(each) > 1 else float("nan")
+        met = value <= target if sense == "<=" else value >= target
+        found.append(
+            {"setting": setting, "contender": contender, "measure": what, "target": f"{sense} {target:g}",
+             "measured": round(value, 4), "error": round(error, 4), "seeds": len(each),
+             "met": "yes" if met else "missed"}
+        )  # fmt: skip
+        print(
+            f"{setting:13s} {contender:8s} {what:9s} {sense} {target:<6g} measured {value:.3f} ± {error:.3f}"
+        )
+    return found
+
+
+def earlier(settings: list[str]) -> list[dict[str, Any]]:
+    """Rows of an earlier session about other settings."""
+    path = RESULTS / "nonlinear.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if row["setting"] not in settings]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Networks and series over parties, beside pooling")
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, help="for each setting; its own number by default")
+    parser.add_argument("--first", type=int, default=1000, help="the first seed")
+    parser.add_argument("--no-save", action="store_true", help="print the figures only")
+    chosen = parser.parse_args()
+    place = machine("polydag", "scipy", "numba")
+    for fit in LAGGED.values():  # something small, so that compiling is not timed
+        fit(series(3, 2, 3)(0)[1])
+    for name in chosen.settings:
+        rows: list[dict[str, Any]] = []
+        for seed in range(chosen.first, chosen.first + (chosen.seeds or SETTINGS[name].seeds)):
+            rows += [measure(name, contender, seed) for contender in SETTINGS[name].contenders]
+            if not chosen.no_save:  # kept after every seed: some take minutes
+                whole = earlier([name]) + rows
+                keep("nonlinear", whole, place)
+        summarise(rows)
+    if not chosen.no_save:
+        keep("nonlinear_targets", beside_targets(earlier([])), place)
+
+
+if __name__ == "__main__":
+    main()
