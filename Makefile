@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-multitask clean
+.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,7 +57,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-multitask  ## All benchmarks
+bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -78,6 +78,9 @@ bench-discovery: $(VENV)/.bench  ## Posteriors
 
 bench-federated: $(VENV)/.bench  ## Parties: ADMM beside pooling and the paper
 	@$(BIN)/python benchmarks/federated.py
+
+bench-nonlinear: $(VENV)/.bench  ## Parties: networks and time series beside pooling
+	@$(BIN)/python benchmarks/nonlinear.py
 
 bench-linked: $(VENV)/.bench  ## Linked rows: speed, and the accuracy of row correlations
 	@$(BIN)/python benchmarks/linked.py

@@ -74,19 +74,14 @@ class Setting(NamedTuple):
 
 
 MLP: dict[str, Fit] = {"pooled": pooled_networks(), "admm": federated(model="mlp")}
-PAPER: dict[str, Fit] = {
-    "admm, paper": federated(model="mlp", schedule="paper"),
-    "voting": federated(model="mlp", method="voting"),
-}
 MASKED: dict[str, Fit] = {"pooled": pooled_networks(mask="gumbel"), "admm": federated(model="masked")}
 LAGGED: dict[str, Fit] = {
     "pooled": lambda parts: NotearsLagged(2).fit(pd.concat(parts)),
     "admm": federated(model="lagged", lags=2),
     "moments": federated(model="lagged", lags=2, method="moments"),
-    "fedavg": federated(model="lagged", lags=2, method="fedavg"),
 }
 SETTINGS = {
-    "mlp, d=10": Setting(networks(10, 512, 4), 20, MLP | PAPER),
+    "mlp, d=10": Setting(networks(10, 512, 4), 20, MLP),
     "mlp, d=50": Setting(networks(50, 512, 4), 3, MLP),
     "masked, d=10": Setting(networks(10, 512, 4), 5, MASKED),
     "lagged, d=20": Setting(series(20, 2, 8), 20, LAGGED),

@@ -76,6 +76,8 @@ class Bootstrap(BaseEstimator):  # type: ignore[misc]
             raise UsageError(f"n_resamples must be at least 1; got {self.n_resamples}.")
         if is_statistics(X):
             raise UsageError("The bootstrap draws rows again, so it needs rows, not statistics.")
+        if getattr(self.learner, "series", False):
+            raise UsageError("The bootstrap draws rows one by one; those of a time series follow each other.")
         tables, labels = _tables(X, groups)
         many = isinstance(X, (list, tuple))
         seeds = np.random.SeedSequence(self.random_state).spawn(self.n_resamples)
