@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -169,10 +170,12 @@ def test_admm_with_one_site_is_pooled_notears(dag: Graph, rows: pd.DataFrame) ->
     assert loss.value(fixed.raw_weights_) == pytest.approx(loss.value(best.raw_weights_), rel=0.01)
 
 
-@pytest.mark.parametrize("k", [3, 16, 100])
-def test_admm_finds_the_pooled_graph_however_rows_are_divided(rows: pd.DataFrame, k: int) -> None:
+@pytest.mark.parametrize(("k", "privacy"), [(3, "masked"), (16, "masked"), (100, "none")])
+def test_admm_finds_the_pooled_graph_however_rows_are_divided(
+    rows: pd.DataFrame, k: int, privacy: Literal["masked", "none"]
+) -> None:
     pooled = Notears().fit(rows)
-    model = FederatedNotears().fit(split(rows, k))
+    model = FederatedNotears(privacy=privacy).fit(split(rows, k))
     assert np.array_equal(model.graph_.adjacency, pooled.graph_.adjacency)
     assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
     assert model.converged_
@@ -299,6 +302,14 @@ def test_the_disclosure_says_what_left(rows: pd.DataFrame) -> None:
     pairs = int(families["shape"].iloc[0])
     assert pairs < 8 * 9 / 2  # fewer than all pairs: not the covariance matrix
     assert "scatter" not in set(ledger["name"])
+
+
+def test_directions_that_follow_the_variances_are_told(rows: pd.DataFrame) -> None:
+    pooled = Notears().fit(rows)
+    for method in ("admm", "moments"):
+        model = FederatedNotears(method=method).fit(split(rows, 3))
+        assert model.varsortability_ == pytest.approx(pooled.varsortability_)
+    assert np.isnan(FederatedNotears(method="voting", lambda_=0.1).fit(split(rows, 3)).varsortability_)
 
 
 def test_another_scale_at_one_site_is_told_with_the_column(rows: pd.DataFrame) -> None:

@@ -20,7 +20,7 @@ from polydag.federated.resuming import run_in_pieces
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
-from polydag.learners.party_methods import METHODS, alone, program_of, read
+from polydag.learners.party_methods import METHODS, alone, follows_variances, program_of, read
 from polydag.learners.party_models import FAMILIES
 from polydag.learners.party_privacy import PRIVACY, keep_ledgers, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
@@ -105,6 +105,9 @@ class FederatedNotears(StructureLearner):
         The penalty of the result (NaN where a `learner` chose it).
     criterion_ : float
         The extended BIC of the graph, where it was computed.
+    varsortability_ : float
+        How far the graph follows the order of the pooled variances, as for `Notears`; NaN where these are
+        not known.
     n_rounds_ : int
         Questions that the coordinator asked.
 
@@ -133,6 +136,7 @@ class FederatedNotears(StructureLearner):
     lag_weights_: NDArray[np.float64]
     lambda_used_: float
     criterion_: float
+    varsortability_: float
     n_rounds_: int
 
     def __init__(
@@ -196,6 +200,7 @@ class FederatedNotears(StructureLearner):
         self._tell(federation, disclosed)
         found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
         self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
+        self.varsortability_ = follows_variances(found.graph, federation.coordinator.result)
         besides = {**found.besides, **FAMILIES[self.model].besides(self, found.graph)}
         for name, value in besides.items():
             setattr(self, name, value)

@@ -25,7 +25,9 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.learners.party_models import FAMILIES, informed, known_regimes
 from polydag.learners.party_networks import Networks
+from polydag.metrics import varsortability
 from polydag.privacy import rules
+from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
@@ -107,6 +109,17 @@ def read(
     if isinstance(program, own.Varying):
         return _from_varying(result, program, locals_)
     return _from_rounds(result, names, masks, settled=settings.schedule == "paper")
+
+
+def follows_variances(graph: Graph, result: Arrays) -> float:
+    """Varsortability by the pooled standard deviations that came out."""
+    if "pooled_scale" not in result or not graph.n_edges or not graph.is_dag:
+        return np.nan
+    scatter = np.diag(result["pooled_scale"] ** 2)
+    if len(scatter) != graph.n_nodes:
+        return np.nan
+    pooled = GaussianStats(1.0, np.zeros(len(scatter)), scatter, graph.names, 1.0)
+    return varsortability(true=graph, stats=pooled)
 
 
 def _from_moments(settings: FederatedNotears, program: Moments, result: Arrays, lambda_: Penalty) -> Reading:
