@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-ROUNDS = 8  # after the first: 2^8 times its length in all
+ROUNDS = 6  # after the first: 2^6 times its length in all
 BEFORE_TEMPERING = 3  # rounds that end in disagreement before chains get company
 TEMPERATURES = 5
 _RATIO = 0.75  # of the powers of neighbouring temperatures

@@ -226,7 +226,7 @@ def mcmc_posterior(
     n_steps : int, optional
         The length of each chain, burn-in included. By default it is doubled until R-hat and effective sample
         size are good for every uncertain edge (`polydag.discovery.diagnostics`), with parallel tempering
-        where chains still disagree, up to 2^8 times the first round.
+        where chains still disagree, up to 64 times the first round.
     burn_in : int, optional
         Steps at the beginning that are not used; half of all by default.
     bucket_size : int
