@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask clean
+.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,7 +57,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask  ## All benchmarks
+bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -72,6 +72,14 @@ bench-search: $(VENV)/.bench  ## GES and PC
 bench-multitask: $(VENV)/.bench  ## Transfer between tasks
 	@$(BIN)/python benchmarks/multitask.py transfer
 	@$(BIN)/python benchmarks/multitask.py speed
+	@$(BIN)/python benchmarks/multitask.py study
+
+bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
+	@$(INSTALL) --editable '.[privacy]'
+	@$(BIN)/python benchmarks/leakage.py
+
+bench-masking: $(VENV)/.bench  ## The cost of masked sums
+	@$(BIN)/python benchmarks/masking.py
 
 bench-discovery: $(VENV)/.bench  ## Posteriors
 	@$(BIN)/python benchmarks/discovery.py

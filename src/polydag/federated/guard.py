@@ -25,6 +25,7 @@ from polydag.federated.messages import (
 )
 from polydag.federated.sums import SecureSum
 from polydag.privacy import masking, rules
+from polydag.privacy.accounting import Budget, require_within
 from polydag.privacy.identities import Directory, Identity
 from polydag.privacy.ledger import SUM, Entry, add
 from polydag.privacy.terms import LEAST, Terms
@@ -47,12 +48,18 @@ class Guard:
         The smallest number of sites in any sum, and in any difference of two.
     sets : tuple of tuples of str
         The sets that earlier studies have summed over, from the site's ledger.
+    budget : Budget, optional
+        What may be spent on its rows: then only numbers with noise leave, and no more of them.
+    spent : mapping
+        What earlier studies have spent: how many releases with each noise multiplier.
     """
 
     identity: Identity
     directory: Directory = field(repr=False)
     least: int = LEAST
     sets: tuple[tuple[str, ...], ...] = ()
+    budget: Budget | None = None
+    spent: Mapping[float, int] = field(default_factory=dict)
 
     def prepare(self, memory: Memory, name: str, message: Message) -> Done:
         """Answer a question that is not about data; the new state and what is sent."""
@@ -81,7 +88,8 @@ class Guard:
             raise DataError(f"{strangers[0]} is not in this site's directory of identities.")
         if not terms.recover:
             self._require_allowed({}, terms.members)
-        memory, sent = masking.join(terms, name, self.identity, message.arrays["key"].tobytes())
+        marked = message.arrays["key"].tobytes() if message.meta.get("tags", True) else None
+        memory, sent = masking.join(terms, name, self.identity, marked)
         return {**memory, "sets": []}, sent
 
     def _admit(self, memory: Memory, message: Message) -> Done:
@@ -118,6 +126,30 @@ class Guard:
         before = (*self.sets, *memory.get("sets", ()))
         if list(sites) not in list(map(list, before)) and (why := rules.objection(before, sites, self.least)):
             raise DataError(f"It does not help to sum over {', '.join(sites)}: {why}.")
+
+    def honest(self, memory: Memory) -> int:
+        """How many sites' noise has to do, all others colluding: more than half, or more where more may."""
+        terms = Terms.from_words(memory["terms"])
+        n = len(terms.members)
+        return n - min(terms.colluding, (n - 1) // 2)
+
+    def afford(self, memory: Memory, message: Message, noise: Noise) -> Memory:
+        """Take a release off the budget; the whole study's plan is checked before the first."""
+        if self.budget is None:
+            return memory
+        if noise.multiplier <= 0:
+            raise DataError("Its owner has set a budget: numbers leave under noise only.")
+        if "plan" not in memory:
+            planned = {float(z): int(count) for z, count in message.meta.get("plan", ())}
+            require_within(self.budget, self.spent, planned)
+            memory = {**memory, "plan": [[z, count] for z, count in planned.items()]}
+        left = {float(z): int(count) for z, count in memory["plan"]}
+        if left.get(noise.multiplier, 0) < 1:
+            raise DataError(
+                f"Round {message.round} is not in the study's plan, which the budget was checked against."
+            )
+        left[noise.multiplier] -= 1
+        return {**memory, "plan": [[z, count] for z, count in left.items()]}
 
     def hide(self, memory: Memory, message: Message, arrays: Arrays) -> Done:
         """The numbers under masks."""

@@ -328,8 +328,8 @@ class Site:
         now, last = position(message.round, message.phase), position(state.round, state.phase)
         if now <= last:
             return state, self._again(state) if now == last and message.phase != ANSWER else None
-        if message.phase in (ASK, ANSWER):
-            notes = self.local.told(state.local, message.arrays)
+        asked = message.phase in (ASK, ANSWER)
+        if asked and (notes := self.local.told(state.local, message.arrays)):
             state = dataclasses.replace(state, notes=(*state.notes, *notes))
         if message.phase == ANSWER:
             return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, said={}), None
@@ -346,7 +346,12 @@ class Site:
     def _answer(self, state: SiteState, message: Message) -> tuple[SiteState, Message]:
         own, memory, noise = state.local, state.masking, Noise()
         if message.phase == ASK:
-            own, sent = self._numbers(state, message)
+            ask = self._asked(state, message)
+            if (adds := getattr(self.local, "noise", None)) is not None:
+                noise = adds(ask)
+            if self.guard is not None:
+                memory = self.guard.afford(memory, message, noise)
+            own, sent = self.local.answer(state.local, ask)
             if self.guard is not None:
                 memory, sent = self.guard.hide(memory, message, sent)
         elif self.guard is None:
@@ -363,10 +368,12 @@ class Site:
         )  # fmt: skip
         return state, reply
 
-    def _numbers(self, state: SiteState, message: Message) -> tuple[Arrays, Arrays]:
+    def _asked(self, state: SiteState, message: Message) -> Ask:
         if self.local.n_rows < self.min_rows:
             raise DataError(
                 f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows}."
             )
         meta = {name: value for name, value in message.meta.items() if name != "task"}
-        return self.local.answer(state.local, Ask(str(message.meta.get("task", "")), message.arrays, meta))
+        if self.guard is not None and state.masking and hasattr(self.local, "noise"):
+            meta["honest"] = self.guard.honest(state.masking)
+        return Ask(str(message.meta.get("task", "")), message.arrays, meta)

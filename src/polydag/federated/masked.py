@@ -31,7 +31,7 @@ from polydag.federated.sums import Contributions, SecureSum
 from polydag.privacy import opening, rules
 from polydag.privacy.identities import shared_secret, study_key
 from polydag.privacy.masking import block_of, tag
-from polydag.privacy.streams import canonical, derive, fresh
+from polydag.privacy.streams import derive, fresh
 from polydag.privacy.terms import LEAST, Terms
 
 Memory = Mapping[str, Any]
@@ -40,10 +40,15 @@ TAG = "tag"
 
 @dataclass(frozen=True)
 class Masking:
-    """The coordinator's settings; the defaults are those of `Terms.usual`."""
+    """The coordinator's settings; the defaults are those of `Terms.usual`.
+
+    With `tags`, sites mark their messages, so that forged ones are found out; within one process there is no
+    way on which anyone could forge.
+    """
 
     threshold: int | None = None
     neighbours: int | None = None
+    tags: bool = True
 
 
 def begin(settings: Masking, members: tuple[str, ...], *, recover: bool) -> Memory:
@@ -58,7 +63,7 @@ def begin(settings: Masking, members: tuple[str, ...], *, recover: bool) -> Memo
     terms.require_sound()
     private, public = study_key()
     key = {"private": np.frombuffer(private, np.uint8), "public": np.frombuffer(public, np.uint8)}
-    return {"terms": terms.as_words(), "block": -1, "sets": [], **key}
+    return {"terms": terms.as_words(), "block": -1, "sets": [], "marks": settings.tags, **key}
 
 
 def terms_of(memory: Memory) -> Terms:
@@ -77,10 +82,8 @@ def asked_in(memory: Memory, phase: str, over: tuple[str, ...]) -> tuple[str, ..
     """Whom a phase's question goes to."""
     if phase == PARCELS:
         return tuple(memory["parcels"])
-    if phase == OPEN:
+    if phase in (AGREE, OPEN):
         return tuple(memory["ready"])
-    if phase == AGREE:
-        return tuple(memory["list"])
     return over if phase == ASK else tuple(memory["terms"]["members"])
 
 
@@ -90,7 +93,7 @@ def question(
     """What a site is told in a phase."""
     members = memory["terms"]["members"]
     if phase == JOIN:
-        return {"key": memory["public"]}, {"terms": memory["terms"]}
+        return {"key": memory["public"]}, {"terms": memory["terms"], "tags": memory["marks"]}
     if phase == ROSTER:
         return {"keys": memory["keys"], "signatures": memory["signatures"]}, {"block": block_of(round_)}
     if phase == DEAL:
@@ -117,7 +120,7 @@ def learned(memory: Memory, phase: str, round_: int, received: Contributions) ->
                 derive(shared_secret(private, received[site]["key"].tobytes()), terms.study, site, "tags"),
                 dtype=np.uint8,
             )
-            for site in terms.members
+            for site in (terms.members if memory["marks"] else ())
         }
         keys = np.array([received[site]["key"] for site in terms.members])
         signatures = np.array([received[site]["signature"] for site in terms.members])
@@ -171,11 +174,11 @@ def summed(
 
 def tag_texts(message: Message) -> list[Any]:
     """What a tag is put under: all of a message but the tag."""
-    head = [message.sender, message.recipient, message.round, message.phase]
-    shapes = [[name, array.dtype.str, array.shape] for name, array in message.arrays.items()]
-    meta = {name: value for name, value in message.meta.items() if name != TAG}
+    shapes = [(name, array.dtype.str, array.shape) for name, array in message.arrays.items()]
+    meta = sorted((name, value) for name, value in message.meta.items() if name != TAG)
+    head = repr((message.sender, message.recipient, message.round, message.phase, shapes, meta))
     flat = (np.ascontiguousarray(array).reshape(-1) for array in message.arrays.values())
-    return [canonical(head, shapes, meta), *(array.view(np.uint8).data for array in flat)]
+    return [head.encode(), *(array.view(np.uint8).data for array in flat)]
 
 
 def tagged(message: Message, key: bytes, question_phase: str) -> str:
@@ -185,7 +188,7 @@ def tagged(message: Message, key: bytes, question_phase: str) -> str:
 
 def objection(memory: Memory, message: Message, phase: str) -> str | None:
     """Why the coordinator does not believe that a message is from its sender."""
-    if phase == JOIN:
+    if phase == JOIN or not memory["marks"]:
         return None  # its signature is checked by the other sites, who know the identities
     expected = tagged(message, memory["tags"][message.sender].tobytes(), phase)
     return None if message.meta.get(TAG) == expected else "its tag does not fit: it is forged or was changed"

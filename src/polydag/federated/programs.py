@@ -68,7 +68,10 @@ class Program(Protocol):
 
 
 class Local(Protocol):
-    """A site's side of a method: it holds the site's data."""
+    """A site's side of a method: it holds the site's data.
+
+    One that adds noise to what it answers also has `noise(ask) -> Noise`, which says what it will add.
+    """
 
     @property
     def n_rows(self) -> float:

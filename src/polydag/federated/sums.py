@@ -68,8 +68,7 @@ class SecureSum:
                 part = np.empty((ring.limbs, sum(arrays[name].size for name in own)), dtype=np.uint64)
                 parts.append(part)
                 for name, view in _views(part, {name: arrays[name].shape for name in own}).items():
-                    view[...] = ring.encode(arrays[name], self.parties, name)
-                    views[name] = view
+                    views[name] = ring.encode(arrays[name], self.parties, name, out=view)
         return parts, views
 
     def decode(self, parts: Mapping[str, Words]) -> dict[str, Array]:

@@ -22,7 +22,7 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.party_methods import METHODS, alone, follows_variances, program_of, read
 from polydag.learners.party_models import FAMILIES
-from polydag.learners.party_privacy import PRIVACY, keep_ledgers, study
+from polydag.learners.party_privacy import PRIVACY, check_privacy, keep_ledgers, private_local, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
@@ -84,7 +84,15 @@ class FederatedNotears(StructureLearner):
         number; one fewer may collude. All others by default up to a dozen parties, then four.
     ledgers : path, optional
         A folder with one file a party, to which all that leaves it is added. Earlier studies in it count:
-        no sums are formed that would single out a party beside theirs.
+        no sums are formed that would single out a party beside theirs, and their noise is in the account.
+    epsilon, delta : float, optional
+        For differential privacy of single rows: what this study may spend. It goes with "moments", which is
+        the most accurate, "admm" and "fedavg".
+    budget : float, optional
+        The most that all studies in `ledgers` may spend together; this study's epsilon by default.
+    bounds : mapping of column to (lowest, highest), or one such pair, optional
+        For differential privacy: what values columns can have; rows are clipped to them. Estimated, under
+        noise, by default.
     random_state : int, optional
         For the random choices of parties.
 
@@ -161,6 +169,10 @@ class FederatedNotears(StructureLearner):
         quorum: int | None = None,
         neighbours: int | None = None,
         ledgers: str | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        budget: float | None = None,
+        bounds: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
         random_state: int | None = None,
     ) -> None:
         self.method = method
@@ -182,6 +194,10 @@ class FederatedNotears(StructureLearner):
         self.quorum = quorum
         self.neighbours = neighbours
         self.ledgers = ledgers
+        self.epsilon = epsilon
+        self.delta = delta
+        self.budget = budget
+        self.bounds = bounds
         self.random_state = random_state
 
     def fit(self, X: Iterable[Table] | Mapping[str, Table], y: None = None) -> Self:
@@ -240,6 +256,7 @@ class FederatedNotears(StructureLearner):
             raise UsageError(f"participation is a share above 0 and up to 1; got {self.participation!r}.")
         if self.learner is not None and self.method not in ("moments", "voting"):
             raise UsageError(f"A learner goes with method 'moments' or 'voting', not with {self.method!r}.")
+        check_privacy(self)
 
     def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Local]:
         """One local side a party, built from its table alone."""
@@ -255,7 +272,10 @@ class FederatedNotears(StructureLearner):
         result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
-                own = FAMILIES[self.model].local(self, table, None if learner is None else clone(learner))
+                if self.epsilon is not None:
+                    own: Local = private_local(table)
+                else:
+                    own = FAMILIES[self.model].local(self, table, None if learner is None else clone(learner))
             except DataError as error:
                 raise DataError(f"{name}: {error}") from None
             result[str(name)] = own

@@ -20,11 +20,13 @@ from polydag.federated.messages import Arrays
 from polydag.federated.model import HISTORY
 from polydag.federated.moments import Moments
 from polydag.federated.own_linear import OwnLinearLocal
+from polydag.federated.private import PrivateMoments, PrivateRounds
 from polydag.federated.voting import Voting, VotingPath
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.learners.party_models import FAMILIES, informed, known_regimes
 from polydag.learners.party_networks import Networks
+from polydag.learners.party_privacy import private_plan
 from polydag.metrics import varsortability
 from polydag.privacy import rules
 from polydag.stats import GaussianStats
@@ -71,6 +73,8 @@ def program_of(
     regimes = known_regimes(locals_.values())
     group = variable_groups(names, regimes)
     family = FAMILIES[settings.model]
+    if settings.epsilon is not None:
+        return _private_program(settings, names, masks, group, lambda_)
     if settings.method == "moments":
         return Moments(names, group, regimes)
     if settings.method == "voting":
@@ -90,6 +94,20 @@ def program_of(
     if settings.privacy == "masked":  # single sites that come and go could be told from differences
         groups = rules.groups(tuple(locals_))
     return FedAvg(model, groups, settings.participation, seed)
+
+
+def _private_program(
+    settings: FederatedNotears,
+    names: tuple[str, ...],
+    masks: Masks,
+    group: NDArray[np.int64],
+    lambda_: Penalty,
+) -> Program:
+    plan = private_plan(settings, names)
+    if settings.method == "moments":
+        return PrivateMoments(names, group, plan=plan)
+    model = LinearModel(names, masks, group, lambda_, settings.threshold, settings.acyclicity)
+    return PrivateRounds(model, plan, 1.0 if settings.method == "admm" else 4.0)
 
 
 def read(

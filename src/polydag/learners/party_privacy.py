@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
+
+import numpy as np
 
 from polydag.errors import UsageError
 from polydag.federated import Coordinator, Federation, Local, Program, Site
 from polydag.federated.guard import Guard
 from polydag.federated.masked import Masking
+from polydag.federated.private import (
+    BOUNDS,
+    BOUNDS_SHARE,
+    GRADIENT,
+    MOMENTS,
+    SCALE_SHARE,
+    Plan,
+    PrivateLocal,
+)
 from polydag.privacy import ledger
+from polydag.privacy.accounting import Budget, divided
 from polydag.privacy.identities import Identity
 from polydag.privacy.terms import Terms
+from polydag.stats import GaussianStats, Regimes
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
 PRIVACY = ("masked", "none")
+PRIVATE_METHODS = ("moments", "admm", "fedavg")
+PRIVATE_ROUNDS = 30  # of noisy gradients
 
 
 class Study(NamedTuple):
@@ -36,24 +51,34 @@ def study(settings: FederatedNotears, program: Program, locals_: Mapping[str, Lo
     if settings.privacy == "none":
         sites = {name: Site(local, settings.min_rows, last=last[name]) for name, local in locals_.items()}
         return Study(Coordinator(program), sites, OPEN)
-    masking = Masking(settings.quorum, settings.neighbours)
+    masking = Masking(settings.quorum, settings.neighbours, tags=False)
     terms = Terms.usual(
         "", tuple(locals_), recover=program.tolerates_absence,
         threshold=settings.quorum, neighbours=settings.neighbours,
     )  # fmt: skip
     terms.require_sound()
+    budget = None
+    if settings.epsilon is not None:
+        budget = Budget(settings.budget or settings.epsilon, settings.delta)
     identities = {name: Identity() for name in locals_}
     directory = {name: identity.public for name, identity in identities.items()}
     sites = {
         name: Site(
             local,
             settings.min_rows,
-            Guard(identities[name], directory, sets=ledger.sets_of(past[name])),
+            Guard(
+                identities[name],
+                directory,
+                sets=ledger.sets_of(past[name]),
+                budget=budget,
+                spent=ledger.multipliers(past[name]),
+            ),
             last[name],
         )
         for name, local in locals_.items()
     }
-    return Study(Coordinator(program, masking=masking), sites, _told(terms))
+    told = _told(terms) if settings.epsilon is None else f"{_told(terms)} {_noise_told(settings, terms)}"
+    return Study(Coordinator(program, masking=masking), sites, told)
 
 
 OPEN = (
@@ -68,6 +93,72 @@ def _told(terms: Terms) -> str:
         f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
         f"together with up to {terms.colluding} of the sites. The sums themselves and the graph are seen."
     )
+
+
+def _noise_told(settings: FederatedNotears, terms: Terms) -> str:
+    colluding = min(terms.colluding, (len(terms.members) - 1) // 2)
+    return (
+        f"All that is seen is ({settings.epsilon:g}, {settings.delta:g})-differentially private for any one "
+        f"row, as long as no more than {colluding} sites tell the coordinator the noise that they added."
+    )
+
+
+def private_local(table: Any) -> PrivateLocal:
+    """A site's side under differential privacy; it needs rows, as each row's effect is bounded."""
+    if isinstance(table, (GaussianStats, Regimes)):
+        raise UsageError(
+            "Differential privacy bounds what each row can do, so it needs rows; a party gave statistics."
+        )
+    frame = getattr(table, "frame", table)
+    names = GaussianStats.from_data(frame).names  # which also checks the values
+    return PrivateLocal(np.asarray(frame, dtype=float), names)
+
+
+def private_plan(settings: FederatedNotears, names: tuple[str, ...]) -> Plan:
+    """How the noise is divided over the releases of a study."""
+    assert settings.epsilon is not None
+    counts = {BOUNDS: 1, MOMENTS: 1, GRADIENT: PRIVATE_ROUNDS}
+    shares = {BOUNDS: BOUNDS_SHARE, MOMENTS: SCALE_SHARE, GRADIENT: 1 - BOUNDS_SHARE - SCALE_SHARE}
+    if settings.bounds is not None:
+        del counts[BOUNDS]
+    if settings.method == "moments":
+        del counts[GRADIENT]
+        shares[MOMENTS] = 1 - BOUNDS_SHARE
+    budget = Budget(settings.epsilon, settings.delta)
+    budget.require_sound()
+    multipliers = divided(budget, {name: (shares[name], count) for name, count in counts.items()})
+    return Plan(multipliers, counts, _bounds(settings, names))
+
+
+def _bounds(settings: FederatedNotears, names: tuple[str, ...]) -> tuple[tuple[float, float], ...] | None:
+    if settings.bounds is None:
+        return None
+    pairs = []
+    for name in names:
+        found = settings.bounds.get(name) if isinstance(settings.bounds, Mapping) else settings.bounds
+        if found is None or len(found) != 2 or not found[0] < found[1]:
+            raise UsageError(
+                f"bounds must hold (lowest, highest) for every column, or be one such pair for all; "
+                f"{name} has {found!r}."
+            )
+        pairs.append((float(found[0]), float(found[1])))
+    return tuple(pairs)
+
+
+def check_privacy(settings: FederatedNotears) -> None:
+    """Raise settings of differential privacy that do not go together."""
+    if settings.epsilon is None:
+        if settings.budget is not None or settings.bounds is not None:
+            raise UsageError("budget and bounds belong to differential privacy: give epsilon.")
+        return
+    Budget(settings.epsilon, settings.delta).require_sound()
+    if settings.privacy != "masked":
+        raise UsageError("epsilon goes with privacy='masked': sites add noise that hides in the sum.")
+    if settings.method not in PRIVATE_METHODS or settings.model != "linear":
+        known = ", ".join(PRIVATE_METHODS)
+        raise UsageError(f"epsilon goes with the linear model and method {known}; got {settings.method!r}.")
+    if settings.participation < 1 or settings.lambda_ == "stability":
+        raise UsageError("With epsilon all parties take part in one study: no participation, no stability.")
 
 
 def keep_ledgers(settings: FederatedNotears, federation: Federation) -> None:

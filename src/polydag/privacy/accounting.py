@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from polydag.errors import DataError, UsageError
 
+_LITTLE_NOISE = 0.5  # there epsilon is above 10, and the discretised account takes minutes
 _CLOSE = 1e-3  # of epsilon: as near as the discretised account comes
 
 
@@ -42,6 +43,9 @@ def spent(multipliers: Mapping[float, int], delta: float) -> float:
 def _spent(releases: tuple[tuple[float, int], ...], delta: float) -> float:
     if not releases:
         return 0.0
+    together = sum(count / z**2 for z, count in releases) ** -0.5
+    if together < _LITTLE_NOISE:
+        return closed_form_epsilon(together, delta)
     pld, accounting = _modules()
     account = pld.PLDAccountant()
     for z, count in releases:
@@ -66,6 +70,16 @@ def closed_form_delta(z: float, epsilon: float) -> float:
 
     a, b = 0.5 / z, epsilon * z
     return float(ndtr(a - b) - math.exp(epsilon + float(log_ndtr(-a - b))))
+
+
+def closed_form_epsilon(z: float, delta: float) -> float:
+    """Epsilon of one Gaussian release at delta."""
+    from scipy.optimize import brentq
+
+    high = 1.0
+    while closed_form_delta(z, high) > delta:
+        high *= 2
+    return float(brentq(lambda epsilon: closed_form_delta(z, epsilon) - delta, 0.0, high))
 
 
 def closed_form_multiplier(budget: Budget) -> float:
@@ -116,3 +130,12 @@ def _too_much(found: float, budget: Budget) -> str:
         f"With what earlier studies have spent, epsilon would be {found:.4g} at delta = {budget.delta:g}, "
         f"and the budget is {budget.epsilon:g}. Nothing was sent."
     )
+
+
+def divided(
+    budget: Budget, parts: Mapping[str, tuple[float, int]], before: Mapping[float, int] | None = None
+) -> dict[str, float]:
+    """Noise multipliers for several kinds of releases, each with a share of the budget and a count."""
+    whole = multiplier(budget, 1, before)
+    total = sum(share for share, _ in parts.values())
+    return {name: whole * math.sqrt(count * total / share) for name, (share, count) in parts.items()}

@@ -41,7 +41,10 @@ def histogram_sensitivity(d: int) -> float:
 
 
 def bounds_from(counts: Array, deviation: float, names: tuple[str, ...]) -> Array:
-    """Bounds of each column, `(d, 2)`: the outermost bins that noise alone would hardly ever fill."""
+    """Bounds of each column, `(d, 2)`: the outermost bins that noise alone would hardly ever fill.
+
+    They are widened by a half, for the tails whose bins noise hides.
+    """
     sure = deviation * math.sqrt(2 * math.log(20 * counts.size))
     result = np.empty((len(counts), 2))
     for j, row in enumerate(counts):
@@ -51,7 +54,8 @@ def bounds_from(counts: Array, deviation: float, names: tuple[str, ...]) -> Arra
                 f"Column {names[j]}: there are too few rows to estimate bounds under this much noise. "
                 "Give bounds=, or a larger epsilon."
             )
-        result[j] = EDGES[filled[0]], EDGES[filled[-1] + 1]
+        low, high = EDGES[filled[0]], EDGES[filled[-1] + 1]
+        result[j] = low - (high - low) / 4, high + (high - low) / 4
     return result
 
 

@@ -36,15 +36,17 @@ Bytes = NDArray[np.uint8]
 Sealed = dict[str, NDArray[Any]]
 
 
-def join(terms: Terms, name: str, identity: Identity, coordinator: bytes) -> tuple[Memory, Sealed]:
-    """Make a key for this study; give its public part, signed together with the terms."""
+def join(
+    terms: Terms, name: str, identity: Identity, coordinator: bytes | None = None
+) -> tuple[Memory, Sealed]:
+    """Make a key for this study; give its public part, signed together with the terms.
+
+    With the coordinator's key, messages to it can be tagged.
+    """
     private, public = study_key()
-    memory = {
-        "terms": terms.as_words(),
-        "name": name,
-        "private": _bytes(private),
-        "tag": _bytes(derive(shared_secret(private, coordinator), terms.study, name, "tags")),
-    }
+    memory: dict[str, Any] = {"terms": terms.as_words(), "name": name, "private": _bytes(private)}
+    if coordinator is not None:
+        memory["tag"] = _bytes(derive(shared_secret(private, coordinator), terms.study, name, "tags"))
     return memory, {
         "key": _bytes(public),
         "signature": _bytes(identity.sign(_signed_key(terms, name, public))),

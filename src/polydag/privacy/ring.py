@@ -34,8 +34,10 @@ class Ring:
         """The distance between two neighbouring numbers; rounding moves a term by half of it at most."""
         return float(np.ldexp(1.0, -self.fraction))
 
-    def encode(self, values: NDArray[np.float64], parties: int, name: str = "value") -> Words:
-        """The words of each number, an array of shape `(limbs, *values.shape)`.
+    def encode(
+        self, values: NDArray[np.float64], parties: int, name: str = "value", out: Words | None = None
+    ) -> Words:
+        """The words of each number, an array of shape `(limbs, *values.shape)`; `out` if it is given.
 
         Numbers that are not finite, or so large that a sum could overflow, are refused with their place.
         """
@@ -51,15 +53,17 @@ class Ring:
                 f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
                 f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
             )
+        words = np.empty((self.limbs, *values.shape), dtype=np.uint64) if out is None else out
         if self.limbs == 1:
-            return scaled.astype(np.int64).view(np.uint64)[None]
+            words.view(np.int64)[0] = scaled
+            return words
         rest = np.abs(scaled)
-        words = np.empty((self.limbs, *values.shape), dtype=np.uint64)
         for limb in reversed(range(self.limbs)):  # each step is exact: a float's bits lie within 53 places
             top = np.floor(rest / _WORD**limb)
             words[limb] = top.astype(np.uint64)
             rest = rest - top * _WORD**limb
-        return np.where(values < 0, _negated(words), words)
+        words[...] = np.where(values < 0, _negated(words), words)
+        return words
 
     def decode(self, words: Words) -> NDArray[np.float64]:
         """The numbers that the words stand for, as near as floating point has them."""

@@ -10,10 +10,10 @@ more than the sum over all others.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from polydag.errors import DataError, UsageError
@@ -92,7 +92,13 @@ class Terms:
 
     def as_words(self) -> dict[str, Any]:
         """The terms as JSON knows them."""
-        return {**dataclasses.asdict(self), "members": list(self.members)}
+        return {
+            "study": self.study,
+            "members": list(self.members),
+            "threshold": self.threshold,
+            "neighbours": self.neighbours,
+            "recover": self.recover,
+        }
 
     @classmethod
     def from_words(cls, words: Mapping[str, Any]) -> Self:
@@ -112,8 +118,13 @@ class Terms:
         """With whom a site has masks in common; the ring's order follows from everyone's keys."""
         if self.neighbours == len(self.members) - 1:
             return tuple(member for member in self.members if member != name)
-        ring = sorted(self.members, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())
+        ring = _ring(self.members, roster)
         place, n = ring.index(name), len(ring)
         steps = [step for k in range(1, self.neighbours // 2 + 1) for step in (k, -k)]
         near = {ring[(place + step) % n] for step in steps}
         return tuple(member for member in self.members if member in near)
+
+
+@lru_cache(maxsize=8)
+def _ring(members: tuple[str, ...], roster: str) -> list[str]:
+    return sorted(members, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())

@@ -1,0 +1,418 @@
+"""Masked sums behind the state machines: same answers, drop-outs, forged messages, the ledger, the rule."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polydag import FederatedNotears, GaussianStats, Notears, simulate
+from polydag.errors import DataError, UsageError
+from polydag.federated import Coordinator, Federation, Message, Program, Site, run
+from polydag.federated.engine import begin
+from polydag.federated.guard import Guard
+from polydag.federated.linear import LinearLocal
+from polydag.federated.machine import DONE, STOPPED, UNWILLING, SiteState
+from polydag.federated.masked import Masking
+from polydag.federated.messages import (
+    AGREE,
+    CONTRIBUTION,
+    COORDINATOR,
+    JOIN,
+    OPEN,
+    PARCELS,
+    ROSTER,
+    same_arrays,
+)
+from polydag.federated.moments import Moments
+from polydag.federated.programs import Answer, Ask, State, Total
+from polydag.federated.resuming import pack, unpack
+from polydag.federated.voting import Voting
+from polydag.privacy import ledger, rules
+from polydag.privacy.identities import Identity
+from polydag.privacy.ledger import Entry
+
+D = 4
+NAMES = tuple(f"x{i}" for i in range(D))
+GROUP = np.zeros(D, dtype=np.int64)
+
+
+def sites_of(n: int, **guard: Any) -> dict[str, Site]:
+    dag = simulate.dag(D, expected_edges=4, random_state=0)
+    names = [f"site {k}" for k in range(n)]
+    identities = {name: Identity() for name in names}
+    directory = {name: identity.public for name, identity in identities.items()}
+    return {
+        name: Site(
+            LinearLocal(
+                GaussianStats.from_data(simulate.linear(dag, n=30 + 5 * k, random_state=k)), Notears()
+            ),
+            guard=Guard(identities[name], directory, **guard),
+        )
+        for k, name in enumerate(names)
+    }
+
+
+def in_the_open(sites: dict[str, Site]) -> dict[str, Site]:
+    return {name: Site(site.local) for name, site in sites.items()}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Repeated:
+    """Asks for the same sums several times, of whom it likes; those who stay away do not stop it."""
+
+    rounds: int
+    over: tuple[tuple[str, ...] | None, ...] = (None,)
+    tolerates_absence: bool = True
+
+    def _ask(self, number: int) -> Ask:
+        over = self.over[number % len(self.over)]
+        return Ask("centre", {"group": GROUP}, {"columns": list(NAMES)}, over)
+
+    def begin(self) -> tuple[State, Ask]:
+        return {"found": np.zeros(0), "sites": np.zeros(0)}, self._ask(0)
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        state = {
+            "found": np.append(state["found"], total.arrays["rows"][0]),
+            "sites": np.append(state["sites"], total.n_sites),
+        }
+        number = len(state["found"])
+        return (state, Answer(state)) if number == self.rounds else (state, self._ask(number))
+
+
+def masked(program: Program, **settings: Any) -> Coordinator:
+    return Coordinator(program, masking=Masking(**settings))
+
+
+def without(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], list[Message]]:
+    return lambda message: [] if message.sender == sender and when(message) else [message]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    return simulate.linear(simulate.dag(6, expected_edges=7, random_state=4), n=240, random_state=2)
+
+
+@pytest.mark.parametrize("method", ["admm", "moments", "fedavg", "voting"])
+def test_masked_equals_unmasked(method: str, rows: pd.DataFrame) -> None:
+    parts = [rows.iloc[k::6] for k in range(6)]
+    hidden = FederatedNotears(method=method).fit(parts)
+    plain = FederatedNotears(method=method, privacy="none").fit(parts)
+    assert np.array_equal(hidden.graph_.adjacency, plain.graph_.adjacency)
+    assert np.abs(hidden.weights_ - plain.weights_).max() < 1e-6
+    assert hidden.disclosure_["masked"].all()
+    assert not plain.disclosure_["masked"].any()
+    assert hidden.protection_.startswith("privacy = masked")
+    assert plain.protection_.startswith("NOT PRIVATE")
+    seen = set(hidden.disclosure_["name"])
+    assert {"join: key", "join: signature"} <= seen
+    assert ("open: shares" in seen) == (method == "fedavg")  # the others need every site
+
+
+def test_any_penalty_that_is_chosen_by_stability_takes_groups_of_parties(rows: pd.DataFrame) -> None:
+    parts = [rows.iloc[k::12] for k in range(12)]
+    model = FederatedNotears(method="moments", lambda_="stability", random_state=0).fit(parts)
+    assert model.graph_.is_dag
+    assert set(model.disclosure_.groupby("round")["site"].nunique()) == {6, 12}
+
+
+def test_two_parties_are_told_what_to_do(rows: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match=r"at least 3 sites, and there are 2.*privacy='none'"):
+        FederatedNotears().fit([rows, rows])
+    with pytest.raises(UsageError, match="more than half"):
+        FederatedNotears(method="voting", quorum=2).fit([rows] * 5)
+
+
+def test_a_number_too_large_for_the_ring_is_named_and_the_study_stops(rows: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"site 2 does not take part: sums\[0, 3\] is .*other units"):
+        FederatedNotears(method="moments").fit([rows, rows.assign(x3=rows["x3"] * 1e28), rows])
+
+
+@pytest.mark.parametrize("program", [Moments(NAMES, GROUP), Voting(NAMES)], ids=["moments", "voting"])
+def test_every_phase_can_be_saved_and_restored(program: Program) -> None:
+    sites = sites_of(4)
+    coordinator = masked(program)
+    expected = run(Coordinator(program), in_the_open(sites)).coordinator.result
+    state, queue = coordinator.start(list(sites))
+    federation = Federation(state, begin(sites).sites)
+    seen = set()
+    for _ in range(40):
+        arrived, queue = queue, []
+        for message in arrived:
+            seen.add(message.phase)
+            federation = unpack(pack(federation), sites)
+            if message.recipient == COORDINATOR:
+                state, out = coordinator.step(federation.coordinator, [message])
+                federation = Federation(state, federation.sites)
+            else:
+                own, out = sites[message.recipient].step(federation.sites[message.recipient], [message])
+                federation = Federation(federation.coordinator, {**federation.sites, message.recipient: own})
+            queue += out
+        if federation.finished:
+            break
+    assert {JOIN, ROSTER, CONTRIBUTION} <= seen
+    for name, array in expected.items():
+        assert federation.coordinator.result[name] == pytest.approx(array, rel=1e-12, abs=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**31 - 1))
+def test_lost_messages_of_any_phase_change_nothing(seed: int) -> None:
+    sites = sites_of(5)
+    rng = np.random.default_rng(seed)
+    lost: set[tuple[str, str, int, str]] = set()
+
+    def losing(message: Message) -> list[Message]:
+        key = (message.sender, message.recipient, message.round, message.phase)
+        if key in lost or rng.random() > 0.15:
+            return [message, message] if rng.random() < 0.2 else [message]
+        lost.add(key)
+        return []
+
+    program = Repeated(3, tolerates_absence=False)
+    coordinator = dataclasses.replace(masked(program), patience=20)
+    end = run(coordinator, sites, carry=losing).coordinator
+    assert end.status == DONE, end.reason
+    assert end.result["found"].tolist() == [sum(30 + 5 * k for k in range(5))] * 3
+
+
+def test_a_site_that_drops_out_takes_its_group_along_and_the_rest_is_exact() -> None:
+    sites = sites_of(7)
+    rows = {name: site.local.n_rows for name, site in sites.items()}
+    gone = without("site 5", lambda m: m.round == 2 and m.phase == CONTRIBUTION)
+    end = run(masked(Repeated(3)), sites, carry=gone)
+    assert end.coordinator.status == DONE, end.coordinator.reason
+    group = next(group for group in rules.groups(tuple(sites)) if "site 5" in group)
+    left = sum(count for name, count in rows.items() if name not in group)
+    assert end.coordinator.result["found"].tolist() == [sum(rows.values()), left, sum(rows.values())]
+    assert end.coordinator.result["sites"].tolist() == [7, 7 - len(group), 7]
+    sets = ledger.sets_of(ledger.parse(end.sites["site 0"].ledger))
+    assert sorted(map(len, sets)) == [7 - len(group), 7]
+
+
+def test_sites_may_drop_out_between_their_numbers_and_the_opening() -> None:
+    sites = sites_of(6)
+    away = without("site 1", lambda m: m.round == 1 and m.phase == OPEN)
+    end = run(masked(Repeated(2)), sites, carry=away).coordinator
+    assert end.status == DONE, end.reason
+    assert end.result["sites"].tolist() == [6, 6]
+    both = lambda m: [] if m.phase == OPEN and m.sender in ("site 1", "site 2") else [m]  # noqa: E731
+    end = run(masked(Repeated(1), threshold=5), sites, carry=both).coordinator
+    assert end.status == STOPPED
+    assert "site 1, site 2" in end.reason
+
+
+def test_in_the_first_sum_any_three_survivors_will_do_and_later_they_will_not() -> None:
+    sites = sites_of(5)
+    gone = lambda m: [] if m.sender in ("site 3", "site 4") and m.phase == CONTRIBUTION else [m]  # noqa: E731
+    end = run(masked(Repeated(1), threshold=3), sites, carry=gone).coordinator
+    assert end.status == DONE, end.reason
+    assert end.result["sites"].tolist() == [3]
+    late = without("site 3", lambda m: m.round == 2 and m.phase == CONTRIBUTION)
+    end = run(masked(Repeated(2), threshold=3), sites, carry=late).coordinator
+    assert end.status == STOPPED
+    assert "show single ones beside earlier sums" in end.reason
+
+
+def test_a_site_that_is_away_while_secrets_are_shared_out_is_left_out_of_the_block() -> None:
+    sites = sites_of(6)
+    away = without("site 0", lambda m: m.phase == PARCELS)
+    end = run(masked(Repeated(2)), sites, carry=away).coordinator
+    assert end.status == DONE, end.reason
+    assert set(end.result["sites"].tolist()) <= {3.0, 5.0}
+
+
+def test_forged_changed_replayed_and_reordered_messages_are_refused_with_the_sender_named() -> None:
+    sites = sites_of(4)
+    coordinator = masked(Repeated(2, tolerates_absence=False))
+    sent: list[Message] = []
+
+    def meddling(message: Message) -> list[Message]:
+        if message.phase != CONTRIBUTION:
+            return [message]
+        old, sent[:] = list(sent), [*sent, message]
+        changed = {name: array.copy() for name, array in message.arrays.items()}
+        changed["rows"].reshape(-1)[0] ^= np.uint64(1)
+        forged = [
+            dataclasses.replace(message, arrays=changed),
+            dataclasses.replace(message, sender="site 0" if message.sender != "site 0" else "site 1"),
+            dataclasses.replace(message, sender="mallory"),
+            *(dataclasses.replace(before, round=message.round) for before in old if before.round == 1),
+        ]
+        return [*forged, message]
+
+    end = run(coordinator, sites, carry=meddling).coordinator
+    assert end.status == DONE, end.reason
+    assert end.result["found"].tolist() == [sum(site.local.n_rows for site in sites.values())] * 2
+    told = "\n".join(end.refusals)
+    for name in sites:
+        assert f"refused a message from {name}: its tag does not fit" in told
+    assert "from mallory: it is not a member" in told
+
+
+def test_a_coordinator_with_two_lists_is_found_out() -> None:
+    sites = sites_of(6)
+    coordinator = masked(Repeated(1), threshold=4)
+
+    def lying(message: Message) -> list[Message]:
+        if message.phase in (OPEN, AGREE) and message.sender == COORDINATOR and message.recipient == "site 0":
+            smaller = dataclasses.replace(
+                message, phase=AGREE, meta={**message.meta, "list": [f"site {k}" for k in range(1, 6)]}
+            )
+            return [smaller, message]
+        return [message]
+
+    end = run(coordinator, sites, carry=lying).coordinator
+    assert end.status == UNWILLING
+    assert "site 0 does not take part: The coordinator gave two different lists" in end.reason
+
+
+def test_sites_insist_on_masks_members_and_identities() -> None:
+    sites = sites_of(4)
+    end = run(Coordinator(Moments(NAMES, GROUP)), sites).coordinator
+    assert end.status == UNWILLING
+    assert "answers under masks only" in end.reason
+    end = run(masked(Moments(NAMES, GROUP)), in_the_open(sites)).coordinator
+    assert "adds up in the open" in end.reason
+    stranger = {**sites, "site 3": sites_of(4)["site 3"]}  # another identity than the directory says
+    end = run(masked(Moments(NAMES, GROUP)), stranger).coordinator
+    assert "in the name of site 3 is not signed by site 3" in end.reason
+    known = sites["site 1"].guard
+    assert known is not None
+    few = {name: value for name, value in known.directory.items() if name != "site 2"}
+    narrow = {**sites, "site 1": dataclasses.replace(sites["site 1"], guard=Guard(known.identity, few))}
+    end = run(masked(Moments(NAMES, GROUP)), narrow).coordinator
+    assert "site 2 is not in this site's directory" in end.reason
+    strict = sites_of(4, least=5)
+    end = run(masked(Moments(NAMES, GROUP)), strict).coordinator
+    assert "at least 5 sites" in end.reason
+
+
+def test_a_repeated_question_gets_the_stored_bytes_and_a_changed_one_does_too() -> None:
+    sites = sites_of(4)
+    asked: list[Message] = []
+    answers: list[Message] = []
+
+    def twice(message: Message) -> list[Message]:
+        if message.phase == "ask" and message.recipient == "site 2":
+            asked.append(message)
+            changed = dataclasses.replace(message, arrays={"group": GROUP, "centre": np.ones((1, D))})
+            return [message, changed]
+        if message.phase == CONTRIBUTION and message.sender == "site 2":
+            answers.append(message)
+        return [message]
+
+    assert run(masked(Moments(NAMES, GROUP)), sites, carry=twice).finished
+    for first, second in (
+        itertools.batched(answers, 2)
+        if hasattr(itertools, "batched")
+        else zip(answers[::2], answers[1::2], strict=True)
+    ):
+        assert same_arrays(first.arrays, second.arrays)
+        assert first.meta == second.meta
+    assert len(answers) == 2 * len(asked)
+
+
+def test_no_two_sets_may_differ_in_less_than_three_sites() -> None:
+    everyone = [f"site {k}" for k in range(9)]
+    over = (tuple(everyone[:6]), tuple(everyone[3:]), tuple(everyone[:7]))
+    sites = sites_of(9)
+    end = run(masked(Repeated(3, over)), sites).coordinator
+    assert end.status == UNWILLING
+    assert "would show the part of site 7 and site 8 alone" in end.reason
+    assert end.round == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 11), min_size=1, unique=True), min_size=1, max_size=6))
+def test_no_combination_of_allowed_sums_shows_fewer_than_three_sites(sets: list[list[int]]) -> None:
+    kept: list[list[str]] = []
+    for each in sets:
+        new = [str(k) for k in each]
+        if rules.objection(kept, new) is None:
+            kept.append(new)
+    if kept:
+        incidence = np.array([[str(k) in each for k in range(12)] for each in kept], dtype=float)
+        # Any combination is constant on columns that are equal: so supports are unions of such classes.
+        classes = {tuple(column) for column in incidence.T if column.any()}
+        sizes = [int((np.array(each) == incidence.T).all(axis=1).sum()) for each in classes]
+        assert min(sizes) >= 3
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            combined = rng.integers(-2, 3, size=len(kept)) @ incidence
+            assert np.count_nonzero(combined) == 0 or np.count_nonzero(combined) >= 3
+
+
+def test_groups_cover_all_sites_and_any_of_their_unions_is_allowed() -> None:
+    for n in range(3, 14):
+        members = [str(k) for k in range(n)]
+        divided = rules.groups(members)
+        assert [site for group in divided for site in group] == members
+        assert min(map(len, divided)) >= 3
+        kept: list[list[str]] = []
+        for size in range(1, len(divided) + 1):
+            for chosen in itertools.combinations(divided, size):
+                union = [site for group in chosen for site in group]
+                assert rules.objection(kept, union) is None
+                kept.append(union)
+
+
+def test_ledgers_are_kept_over_studies_and_rule_out_a_later_difference(
+    rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    parts = {f"site {k}": rows.iloc[k::5] for k in range(5)}
+    setting = {"method": "moments", "ledgers": str(tmp_path / "ledgers")}
+    FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    file = tmp_path / "ledgers" / "site 0.jsonl"
+    first = ledger.read_whole(file)
+    assert {entry.kind for entry in first} == {"data", "protocol", "sum"}
+    FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    assert len(ledger.read_whole(file)) == 2 * len(first)
+    assert file.stat().st_mode & 0o077 == 0
+    fewer = {name: part for name, part in parts.items() if name != "site 4"}
+    with pytest.raises(DataError, match=r"would show the part of site 4 alone"):
+        FederatedNotears(**setting).fit(fewer)  # type: ignore[arg-type]
+    lines = file.read_text().splitlines()
+    changed = json.loads(lines[3]) | {"bytes": 1}
+    file.write_text("\n".join([*lines[:3], json.dumps(changed), *lines[4:]]) + "\n")
+    with pytest.raises(DataError, match="entry 4 does not fit"):
+        FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+
+
+def entries(count: int) -> list[Entry]:
+    return [Entry("s", k, "data", f"a{k}", "2", 16, True, 3, 0.0, 0.0, "") for k in range(count)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 9), st.data())
+def test_any_change_of_a_ledger_breaks_its_chain_there(n: int, data: st.DataObject) -> None:
+    lines = ledger.add(ledger.add((), entries(1)), entries(n - 1))
+    chain = list(ledger.parse(lines))
+    assert ledger.broken(chain) is None
+    place = data.draw(st.integers(0, n - 2))
+    assert ledger.broken([*chain[:place], chain[place]._replace(bytes=17), *chain[place + 1 :]]) == place
+    assert ledger.broken([*chain[:place], *chain[place + 1 :]]) == place
+    assert ledger.broken([*chain[:place], chain[place + 1], chain[place], *chain[place + 2 :]]) == place
+    assert ledger.broken([*chain[:place], chain[place], *chain[place:]]) == place + 1
+
+
+def test_a_site_state_holds_no_open_numbers(rows: pd.DataFrame) -> None:
+    sites = sites_of(4)
+    end = run(masked(Moments(NAMES, GROUP)), sites)
+    own = sites["site 0"].local.stats  # type: ignore[attr-defined]
+    state: SiteState = end.sites["site 0"]
+    held = np.concatenate(
+        [np.ravel(a) for a in end.coordinator.summing.values() if isinstance(a, np.ndarray)]
+    )
+    assert not np.isin(own.scatter.view(np.uint64), held).any()
+    assert all(array.dtype != float for array in state.sent.values())

@@ -1,0 +1,272 @@
+"""Differential privacy: the scale of noise, the account, sensitivities, the budget, what runs really leak."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from typer.testing import CliRunner
+
+from polydag import FederatedNotears, GaussianStats, simulate
+from polydag.cli.main import app
+from polydag.errors import DataError, UsageError
+from polydag.federated.private import BOUNDS, GRADIENT, MOMENTS, PrivateLocal
+from polydag.federated.programs import Ask
+from polydag.privacy import accounting, clipping, ledger
+from polydag.privacy.accounting import Budget, multiplier, spent
+from polydag.privacy.noise import GRID, Shared, discrete_gaussian, with_share
+
+quick = settings(max_examples=30, deadline=None)
+seeds = st.integers(0, 2**31 - 1)
+ONE = Budget(1.0, 1e-5)
+
+
+def test_the_scale_of_noise_is_the_analytic_one() -> None:
+    assert multiplier(ONE, 1) == pytest.approx(3.7306, abs=1e-4)
+    assert multiplier(ONE, 100) == pytest.approx(37.3, abs=0.05)
+    assert spent({multiplier(ONE, 100): 100}, 1e-5) == pytest.approx(1.0, abs=2e-3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.3, 20), st.floats(0.1, 5))
+def test_the_closed_form_agrees_with_numerical_integration(z: float, epsilon: float) -> None:
+    grid = np.linspace(-60 * z, 60 * z + 1, 400_001)
+    with_row, without = stats.norm.pdf(grid, 1, z), stats.norm.pdf(grid, 0, z)
+    area = np.trapezoid(np.maximum(with_row - math.exp(epsilon) * without, 0.0), grid)
+    assert accounting.closed_form_delta(z, epsilon) == pytest.approx(area, rel=1e-3, abs=1e-9)
+
+
+def test_budgets_are_divided_and_what_is_spent_before_counts() -> None:
+    shares = {"a": (0.2, 1), "b": (0.8, 10)}
+    found = accounting.divided(ONE, shares)
+    assert spent({found["a"]: 1, found["b"]: 10}, 1e-5) == pytest.approx(1.0, abs=2e-3)
+    after = multiplier(Budget(2.0, 1e-5), 1, {5.0: 3})
+    assert spent({5.0: 3, after: 1}, 1e-5) == pytest.approx(2.0, abs=4e-3)
+    with pytest.raises(DataError, match=r"epsilon would be 1\.326.*budget is 1"):
+        multiplier(ONE, 1, {5.0: 3})
+    accounting.require_within(ONE, {}, {4.0: 1})
+    with pytest.raises(DataError, match="Nothing was sent"):
+        accounting.require_within(ONE, {4.0: 1}, {4.0: 1})
+    for bad in (Budget(0.0, 1e-5), Budget(1.0, 0.0), Budget(1.0, 1.0), Budget(math.inf, 1e-5)):
+        with pytest.raises(UsageError):
+            multiplier(bad, 1)
+
+
+def test_the_discrete_gaussian_has_its_variance_and_shape() -> None:
+    drawn = discrete_gaussian(1000.0, 20_000)
+    assert drawn.std() == pytest.approx(1000, rel=0.03)
+    assert stats.kstest(drawn / 1000, "norm").pvalue > 1e-4
+    small = discrete_gaussian(1.0, 20_000)
+    weights = np.exp(-(np.arange(-8, 9) ** 2) / 2)
+    share = weights / weights.sum()
+    counts = np.array([(small == k).sum() for k in range(-8, 9)])
+    common = share * len(small) > 5
+    assert stats.chisquare(
+        counts[common], share[common] / share[common].sum() * counts[common].sum()
+    ).pvalue > 1e-4  # fmt: skip
+
+
+def test_shares_of_noise_add_up_to_the_whole_and_stay_on_the_grid() -> None:
+    shared = Shared(2.0, 3.0, honest=4)
+    values = np.full(4000, 1 / 3)
+    total = sum(with_share(values, shared) for _ in range(4)) - 4 / 3
+    assert total.std() == pytest.approx(6.0, rel=0.06)
+    assert np.all(np.mod(with_share(values, shared) / GRID, 1) == 0)
+    assert shared.deviation(4000) > 3.0  # rounding is in the account
+    with pytest.raises(DataError, match="too fine"):
+        with_share(values, Shared(1e-9, 1.0, 1))
+    with pytest.raises(DataError, match="too many rows"):
+        with_share(np.array([1e12]), shared)
+
+
+rows_of = st.integers(1, 6).flatmap(
+    lambda d: st.lists(st.lists(st.floats(-50, 50), min_size=d, max_size=d), min_size=1, max_size=12)
+)
+
+
+@quick
+@given(rows_of, seeds)
+def test_one_row_moves_nothing_further_than_the_sensitivity(rows: list[list[float]], seed: int) -> None:
+    table = np.array(rows)
+    d = table.shape[1]
+    rng = np.random.default_rng(seed)
+    bounds = np.array([[-20.0, 30.0]] * d)
+    fewer = np.delete(table, rng.integers(len(table)), axis=0)
+    inside, less = clipping.within(table, bounds), clipping.within(fewer, bounds)
+    assert np.abs(inside).max() <= 1
+    assert np.linalg.norm(inside, axis=1).max() <= clipping.radius(d) + 1e-12
+    moved = np.linalg.norm(clipping.moments(inside) - clipping.moments(less))
+    assert moved <= clipping.moments_sensitivity(d) + 1e-9
+    moved = np.linalg.norm(clipping.histogram(table) - clipping.histogram(fewer))
+    assert moved <= clipping.histogram_sensitivity(d) + 1e-9
+    W, largest = rng.normal(size=(d, d)), float(rng.uniform(0.01, 5))
+    moved = np.linalg.norm(clipping.gradient(inside, W, largest) - clipping.gradient(less, W, largest))
+    assert moved <= largest + 1e-9
+
+
+def test_the_gradient_is_that_of_least_squares_where_nothing_is_clipped() -> None:
+    rng = np.random.default_rng(0)
+    Z, W, step = rng.normal(size=(20, 3)), rng.normal(size=(3, 3)), 1e-6
+    found = clipping.gradient(Z, W, 1e9)
+
+    def loss(V: np.ndarray) -> float:
+        return float(0.5 * ((Z - Z @ V) ** 2).sum())
+
+    for i in range(3):
+        for j in range(3):
+            moved = W.copy()
+            moved[i, j] += step
+            assert found[i, j] == pytest.approx((loss(moved) - loss(W)) / step, abs=1e-3)
+
+
+def test_bounds_are_found_under_noise_and_missing_rows_are_told() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 2)) * [1.0, 100.0] + [0.0, 1000.0]
+    found = clipping.bounds_from(clipping.histogram(rows), 10.0, ("a", "b"))
+    assert (found[:, 0] < np.quantile(rows, 0.01, axis=0)).all()
+    assert (found[:, 1] > np.quantile(rows, 0.99, axis=0)).all()
+    assert np.abs(found[0]).max() < 20
+    with pytest.raises(DataError, match=r"Column a: there are too few rows.*bounds="):
+        clipping.bounds_from(clipping.histogram(rows[:50]), 30.0, ("a", "b"))
+
+
+@pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 12_000)])
+def test_many_runs_on_neighbouring_tables_leak_less_than_is_claimed(epsilon: float, runs: int) -> None:
+    """A lower bound on epsilon from the best threshold test, at 99.9 % confidence (Clopper and Pearson)."""
+    delta = 1e-5
+    z = multiplier(Budget(epsilon, delta), 1)
+    honest = 3
+    shared = Shared(z, 1.0, honest)
+
+    def released(value: float) -> np.ndarray:
+        # Only the honest sites' noise: the others have told theirs. Each entry is a run of its own.
+        whole = with_share(np.full(runs, value), shared)
+        for _ in range(honest - 1):
+            whole = whole + with_share(np.zeros(runs), shared)
+        return whole
+
+    claims = []
+    first, second = released(1.0), released(0.0)  # a row that adds as much as a row can
+    train, test = slice(0, runs // 2), slice(runs // 2, runs)
+    best, sure = -math.inf, 0.0
+    for cut in np.quantile(first[train], np.linspace(0.02, 0.98, 40)):
+        p, q = (first[train] > cut).mean(), (second[train] > cut).mean()
+        if q > 0 and math.log(max(p - delta, 1e-9) / q) > best:
+            best, sure = math.log(max(p - delta, 1e-9) / q), float(cut)
+    n = runs - runs // 2
+    hits, false = int((first[test] > sure).sum()), int((second[test] > sure).sum())
+    low = stats.beta.ppf(0.0005, hits, n - hits + 1)
+    high = stats.beta.ppf(0.9995, false + 1, n - false)
+    claims.append(math.log((low - delta) / high))
+    assert 0.1 * epsilon < max(claims) < epsilon  # it does find something, and less than was claimed
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[pd.DataFrame]:
+    dag = simulate.dag(4, expected_edges=4, random_state=1)
+    rows = simulate.linear(dag, n=4000, random_state=2)
+    return [rows.iloc[k::4] for k in range(4)]
+
+
+@pytest.mark.parametrize("method", ["moments", "admm", "fedavg"])
+def test_every_number_that_leaves_is_noisy_and_the_ledger_says_what_was_spent(
+    method: str, parts: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    setting = {"method": method, "epsilon": 2.0, "ledgers": str(tmp_path)}
+    model = FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    assert model.graph_.is_dag
+    data = model.disclosure_[~model.disclosure_["name"].str.contains(": ")]
+    assert (data["noise"] > 0).all()
+    assert "(2, 1e-05)-differentially private" in model.protection_
+    assert "no more than 1 sites" in model.protection_
+    chain = ledger.read_whole(tmp_path / "site 1.jsonl")
+    assert spent(ledger.multipliers(chain), 1e-5) == pytest.approx(2.0, rel=5e-3)
+    told = CliRunner().invoke(app, ["ledger", str(tmp_path / "site 1.jsonl")])
+    assert told.exit_code == 0
+    assert "epsilon = 2" in told.output
+    with pytest.raises(DataError, match=r"does not take part: With what earlier studies .* budget is 2"):
+        FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    before = len(ledger.read_whole(tmp_path / "site 1.jsonl"))
+    assert before == len(chain)
+
+
+def test_a_larger_budget_lets_a_second_study_in(parts: list[pd.DataFrame], tmp_path: Path) -> None:
+    setting = {"method": "moments", "epsilon": 1.0, "ledgers": str(tmp_path), "bounds": (-20, 20)}
+    for _ in range(2):
+        FederatedNotears(**setting, budget=1.6).fit(parts)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"budget is 1\.6"):
+        FederatedNotears(**setting, budget=1.6).fit(parts)  # type: ignore[arg-type]
+
+
+def test_private_moments_near_the_exact_ones_with_a_large_budget(parts: list[pd.DataFrame]) -> None:
+    exact = FederatedNotears(method="moments").fit(parts)
+    noisy = FederatedNotears(method="moments", epsilon=1000.0, bounds=(-25, 25)).fit(parts)
+    found = exact.graph_.adjacency
+    assert np.array_equal(noisy.graph_.adjacency | found, noisy.graph_.adjacency)
+    assert np.abs(noisy.weights_ - exact.weights_)[found].max() < 0.1
+
+
+def test_a_site_answers_nothing_without_noise_and_nothing_past_its_plan(parts: list[pd.DataFrame]) -> None:
+    local = PrivateLocal(parts[0].to_numpy(), tuple(parts[0].columns))
+    with pytest.raises(DataError, match="does not answer 'scatter'"):
+        local.answer({}, Ask("scatter", {}, {"multiplier": 1.0, "honest": 2}))
+    assert local.noise(Ask(MOMENTS, {}, {"multiplier": 2.0, "honest": 4})).multiplier == 2.0
+    for task in (BOUNDS, MOMENTS):
+        narrow = local.noise(Ask(task, {}, {"multiplier": 2.0, "honest": 4})).deviation
+        assert narrow == pytest.approx(
+            local.noise(Ask(task, {}, {"multiplier": 4.0, "honest": 16})).deviation
+        )
+    wide = {"multiplier": 1.0, "honest": 1, "largest": 3.0}
+    assert local.noise(Ask(GRADIENT, {}, wide)).deviation == pytest.approx(3.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be positive"),
+        ({"epsilon": 1.0, "delta": 2.0}, "delta"),
+        ({"epsilon": 1.0, "privacy": "none"}, "privacy='masked'"),
+        ({"epsilon": 1.0, "method": "voting"}, "moments, admm, fedavg"),
+        ({"epsilon": 1.0, "method": "fedavg", "participation": 0.5}, "no participation"),
+        ({"epsilon": 1.0, "bounds": {"x0": (0, 1)}}, "x1 has None"),
+        ({"epsilon": 1.0, "bounds": (3, 1)}, "bounds must hold"),
+        ({"bounds": (0, 1)}, "give epsilon"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_told(
+    setting: dict[str, object], why: str, parts: list[pd.DataFrame]
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        FederatedNotears(**{"method": "moments", **setting}).fit(parts)  # type: ignore[arg-type]
+
+
+def test_statistics_have_no_rows_to_bound(parts: list[pd.DataFrame]) -> None:
+    with pytest.raises(UsageError, match="needs rows"):
+        FederatedNotears(method="moments", epsilon=1.0).fit([GaussianStats.from_data(p) for p in parts])
+
+
+def test_the_ledger_command(parts: list[pd.DataFrame], tmp_path: Path) -> None:
+    FederatedNotears(method="moments", ledgers=str(tmp_path)).fit(parts)
+    file = tmp_path / "site 2.jsonl"
+    told = CliRunner().invoke(app, ["ledger", str(file)])
+    assert told.exit_code == 0, told.output
+    assert "Under masks: 6 arrays" in told.output
+    assert "sums over 4 sites or more" in told.output.replace("\n", " ")
+    assert "keys or shares" in told.output
+    as_json = CliRunner().invoke(app, ["ledger", str(file), "--format", "json"])
+    assert '"whole": true' in as_json.output
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], *lines[3:]]) + "\n")
+    broken = CliRunner().invoke(app, ["ledger", str(file)])
+    assert broken.exit_code == 3
+    assert "breaks at entry 3" in broken.output.replace("\n", " ")
+    FederatedNotears(method="moments", privacy="none", ledgers=str(tmp_path / "open")).fit(parts)
+    told = CliRunner().invoke(app, ["ledger", str(tmp_path / "open" / "site 2.jsonl")])
+    assert "IN THE OPEN" in told.output
+    assert CliRunner().invoke(app, ["ledger", str(tmp_path / "nothing")]).exit_code == 3
