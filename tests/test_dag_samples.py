@@ -319,9 +319,9 @@ def test_the_estimator_over_dags() -> None:
     frame["b"] = frame["a"] ^ (np.random.default_rng(1).random(60) < 0.1)
     table = with_prior(family_table(make_score("bdeu", DiscreteCounts.from_data(frame)), 3), "fair")
     expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
-    for method, told in (("exact", "weights"), ("mcmc", "partitions"), ("auto", "weights")):
+    for method, told in (("exact", "exact"), ("mcmc", "mcmc"), ("auto", "exact")):
         model = BayesianDiscovery(score="bdeu", over="dags", method=method, random_state=0).fit(frame)
-        assert model.posterior_.method == told
+        assert model.posterior_.method == told  # repeats the run where "auto" has chosen
         assert model.converged_
         assert np.abs(model.posterior_.probabilities - expected).max() < 0.03
     with pytest.raises(UsageError, match="over must be one of orders, dags; got 'trees'"):

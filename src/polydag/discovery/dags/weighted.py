@@ -37,7 +37,7 @@ _PILOT = 1000  # draws that show whether weights will do
 class WeightedPosterior(ExactPosterior):
     """The posterior uniform over DAGs from weighted draws (`draws`, a `DagSamples`).
 
-    The orders of the draws are exact; what is sampled is the DAG.
+    The orders of the draws are exact, hence its method; what is sampled is the DAG.
     """
 
     @property
@@ -140,7 +140,7 @@ def weighted_posterior(
     return WeightedPosterior(
         names=table.names,
         probabilities=edges,
-        method="weights",
+        method="exact",
         candidates=table.candidates,
         sets=table.sets,
         draws=samples,

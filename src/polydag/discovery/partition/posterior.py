@@ -152,7 +152,7 @@ def partition_posterior(
     return PartitionPosterior(
         names=table.names,
         probabilities=np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0),
-        method="partitions",
+        method="mcmc",
         candidates=table.candidates,
         sets=table.sets,
         draws=PartitionDraws(run.states, run.log_weights),

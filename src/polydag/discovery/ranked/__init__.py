@@ -40,6 +40,8 @@ class Ranked(NamedTuple):
         `exp(score - reference)`.
     number : int array of shape (families,)
         Which set of the table it is.
+    sets : int array of shape (sets, max_parents)
+        The sets of the table: bits, filled up with -1.
     reference : array of shape (blocks,)
         The highest log score of each block.
     tail : array of shape (blocks,)
@@ -52,6 +54,7 @@ class Ranked(NamedTuple):
     masks: NDArray[np.uint64]
     values: Array
     number: NDArray[np.int32]
+    sets: NDArray[np.int16]
     reference: Array
     tail: Array
 
@@ -81,7 +84,8 @@ def rank(table: FamilyTable) -> Ranked:
     return Ranked(
         np.ascontiguousarray(table.candidates), np.array(first), np.array(start),
         np.ascontiguousarray(np.concatenate(parts, axis=1)), np.concatenate(values),
-        np.concatenate(numbers).astype(np.int32), np.concatenate(references), np.concatenate(tails),
+        np.concatenate(numbers).astype(np.int32), np.ascontiguousarray(table.sets),
+        np.concatenate(references), np.concatenate(tails),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 _REST = -33.0  # log of the share of a sum that may be left out: 5e-15
+_SMALL = -28.0  # the same for probabilities, which are of size 1: 7e-13
 
 
 @njit(cache=True, nogil=True)
@@ -216,17 +217,21 @@ def draw(ranked, node, outside, wanted, total, rng):  # type: ignore[no-untyped-
 @njit(cache=True, nogil=True)
 def shares(ranked, node, outside, wanted, total, result):  # type: ignore[no-untyped-def]
     """The probability of each edge into the node, given what a state allows; `result` has one per parent."""
-    for v in range(len(result)):
-        result[v] = 0.0
-    c = ranked.candidates.shape[1]
+    masks, values, number, sets = ranked.masks, ranked.values, ranked.number, ranked.sets
+    own = np.zeros(ranked.candidates.shape[1] + 1)  # the last for places without a member
     for b in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[b] < total + _REST:
+        if ranked.tail[b] < total + _SMALL:
             break
         factor = np.exp(ranked.reference[b] - total)
         for f in range(ranked.start[b], ranked.start[b + 1]):
-            if not allowed(ranked, f, outside, wanted):
-                continue
-            share = factor * ranked.values[f]
-            for p in range(c):
-                if ranked.masks[p >> 6, f] >> np.uint64(p & 63) & np.uint64(1):
-                    result[ranked.candidates[node, p]] += share
+            bad, hit = np.uint64(0), np.uint64(0)
+            for w in range(len(masks)):
+                bad |= masks[w, f] & outside[w]
+                hit |= masks[w, f] & wanted[w]
+            if bad == 0 and hit != 0:
+                for k in range(sets.shape[1]):
+                    own[sets[number[f], k]] += factor * values[f]
+    for v in range(len(result)):
+        result[v] = 0.0
+    for p in range(len(own) - 1):
+        result[ranked.candidates[node, p]] = own[p]
