@@ -15,12 +15,13 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.base import clone
 
-from polydag import GaussianStats, Graph, Knowledge, metrics, orientation, simulate
+from polydag import GaussianStats, Graph, Knowledge, checkpoint, metrics, orientation, progress, simulate
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.mlp import MLP, MLPShape
+from polydag.progress import Step
 from polydag.solvers.additive import additive_order, with_functions
 from polydag.solvers.network_choice import network_bic, penalty_path, threshold_graph
 from polydag.solvers.network_steps import augmented, local_step, server_step
@@ -366,3 +367,27 @@ def test_networks_from_the_command_line(table: pd.DataFrame, tmp_path: Path) -> 
     expected = NotearsMLP(lambda_=0.1, hidden=2, random_state=3).fit(table)
     assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
     assert result.measures["lambda_used"] == 0.1
+
+
+def test_an_interrupted_fit_goes_on_bit_for_bit(table: pd.DataFrame, tmp_path: Path) -> None:
+    model = NotearsMLP(hidden=2, random_state=0)
+    rows = table.iloc[:80]
+    whole = clone(model).fit(rows)
+    seen: list[str] = []
+
+    def stop(step: Step) -> None:
+        seen.append(step.note)
+        if len(set(seen)) > 4:
+            raise KeyboardInterrupt
+
+    with checkpoint.saving(tmp_path, {}), pytest.raises(KeyboardInterrupt), progress.listening(stop):
+        clone(model).fit(rows)
+    assert checkpoint.has_pieces(tmp_path)
+    before = len(seen)
+    with checkpoint.saving(tmp_path, {}), progress.listening(lambda step: seen.append(step.note)):
+        resumed = clone(model).fit(rows)
+        other = clone(model).fit(table.iloc[80:160])  # other rows are not taken for these
+    assert seen[0] not in seen[before : before + 5]
+    assert np.array_equal(resumed.raw_weights_, whole.raw_weights_)
+    pd.testing.assert_frame_equal(resumed.history_, whole.history_)
+    assert not np.array_equal(other.raw_weights_, whole.raw_weights_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import Any, Literal, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
@@ -134,10 +136,17 @@ class NotearsMLP(StructureLearner):
         solve = solve_mlp if self.mask is None else solve_masked
         n, d = rows.shape
         lambdas = penalty_path(d, n) if self.lambda_ == "bic" else [float(self.lambda_)]
-        return [
-            solve(rows, self.hidden, lambda_, self.lambda2, measure, masks, self.random_state)
-            for lambda_ in lambdas
-        ]
+        known = masks.required.tobytes() + masks.forbidden.tobytes()
+        mark = hashlib.sha256(repr(self.get_params()).encode() + known + rows.tobytes()).hexdigest()[:16]
+
+        def solved(lambda_: float) -> Solution:
+            def compute() -> dict[str, NDArray[np.generic]]:
+                chosen = (self.hidden, lambda_, self.lambda2, measure, masks, self.random_state)
+                return solve(rows, *chosen).to_arrays()
+
+            return Solution.from_arrays(piece(f"networks {lambda_!r} {mark}", compute))
+
+        return [solved(lambda_) for lambda_ in lambdas]
 
     def _finish(self, names: tuple[str, ...], masks: Masks, n: int, solutions: list[Solution]) -> None:
         usual = SLOPE if self.mask is None else PROBABILITY

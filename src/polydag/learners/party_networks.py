@@ -110,4 +110,4 @@ class Networks:
         """The paper's constants; or a longer path than for weights, and a quicker hand on ρ2 at its end."""
         if settings.schedule == "paper":
             return Paper(rho1=0.1, rho2=0.1)
-        return Default(pace=60, imbalance=2.0, nudge=1.2, max_inner=10)
+        return Default(pace=90, imbalance=2.0, nudge=1.2, max_inner=10)

@@ -10,11 +10,13 @@ random weights, and a quicker one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from polydag.acyclicity import Acyclicity
@@ -37,6 +39,7 @@ _ACYCLIC = 1e-5
 _STAGES = 10
 _WARM = 0.1  # μ at the start: an order is known, and may still change
 _NOISE_PARTS = 16
+_STORED = ("lambda_", "theta", "strength", "residuals", "objective", "h")
 
 
 class Loss(Protocol):
@@ -114,6 +117,22 @@ class Solution:
         """Steps over all stages."""
         return sum(stage.n_iter for stage in self.stages)
 
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        """All of it as arrays, to be stored."""
+        whole = {name: np.asarray(getattr(self, name)) for name in _STORED}
+        return {**whole, "stages": np.array(self.stages, dtype=float)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Solution:
+        """The solution back, to the last bit."""
+        stages = [
+            Stage(rate, mu, int(steps), int(evaluations), value, left, bool(converged))
+            for rate, mu, steps, evaluations, value, left, converged in arrays["stages"].tolist()
+        ]
+        lambda_, objective, h = (float(arrays[name]) for name in ("lambda_", "objective", "h"))
+        theta, strength, residuals = (arrays[name] for name in ("theta", "strength", "residuals"))
+        return cls(lambda_, theta, strength, residuals, objective, h, tuple(stages))
+
 
 def central(mu: float) -> Price:
     """The price on the central path, `h/μ`."""
@@ -133,8 +152,12 @@ def minimise(
     *,
     tolerance: float = 1e-6,
     max_iter: int = 300,
+    told: Callable[[], None] | None = None,
 ) -> Minimum:
-    """Minimise `function(θ) + Σ lasso·|θ|` over the parameters that are not held at their start."""
+    """Minimise `function(θ) + Σ lasso·|θ|` over the parameters that are not held at their start.
+
+    `told` is called after every step.
+    """
     kinked = np.flatnonzero(~held & (lasso > 0))
     smooth = np.flatnonzero(~held & ~(lasso > 0))
     rates, k = lasso[kinked], len(kinked)
@@ -160,6 +183,7 @@ def minimise(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
+        callback=None if told is None else lambda _: told(),
         options={
             "maxiter": max_iter,
             "maxfun": 2 * max_iter,
@@ -206,7 +230,11 @@ def follow_path(
     stages: list[Stage] = []
     loss = losses()
     lambda_ = float(penalties.effects.max(initial=0.0))
-    for number in range(_STAGES):
+    steps = itertools.count(1)
+    for _ in range(_STAGES):
+
+        def told(mu: float = mu) -> None:
+            report("nonlinear NOTEARS", next(steps), None, f"λ={lambda_:.3g}, μ={mu:.0e}")
 
         def function(theta: Array, loss: Loss = loss, mu: float = mu) -> tuple[float, Array]:
             cost, slope, _ = smooth_penalties(shape, penalties, acyclicity, central(mu), theta)
@@ -215,12 +243,11 @@ def follow_path(
             value, gradient = loss.value_and_grad(theta)
             return value + cost, gradient + slope
 
-        end = minimise(function, theta, lasso, held)
+        end = minimise(function, theta, lasso, held, told=told)
         theta = end.theta
         h = acyclicity.value_and_grad(shape.closeness(theta))[0]
         objective = end.value - h / mu
         stages.append(Stage(lambda_, mu, end.n_iter, end.n_evaluations, objective, h, end.converged))
-        report("nonlinear NOTEARS", number + 1, None, f"λ={lambda_:.3g}, μ={mu:.0e}, h={h:.1e}")
         if np.isinf(mu) or (h <= _ACYCLIC and end.converged):
             break
         if h > _ACYCLIC:
