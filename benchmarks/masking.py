@@ -96,7 +96,7 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
             key=lambda pair: pair[0],
         )
 
-    rounds, tries = (6, 3) if n < 100 else (3, 1)
+    rounds, tries = (16, 3) if n < 100 else (4, 2)
     first, _ = seconds(1, guarded, Masking())
     whole, end = seconds(rounds, guarded, Masking())
     plain, _ = seconds(rounds, open_, None)

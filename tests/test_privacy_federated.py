@@ -416,3 +416,18 @@ def test_a_site_state_holds_no_open_numbers(rows: pd.DataFrame) -> None:
     )
     assert not np.isin(own.scatter.view(np.uint64), held).any()
     assert all(array.dtype != float for array in state.sent.values())
+
+
+def test_the_attack_is_exact_in_the_open_and_no_better_than_a_guess_under_masks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    import leakage
+
+    found = pd.DataFrame(leakage.attacks(3))
+    errors = found.set_index(["method", "protection"])[["covariance_error", "guess_error"]].astype(float)
+    assert errors.loc[("admm", "none"), "covariance_error"].max() < 1e-10
+    assert errors.loc[("moments", "none"), "covariance_error"].max() < 1e-10
+    for protection in ("masked", "epsilon 1"):
+        hidden = errors.xs(protection, level="protection")
+        assert (hidden["covariance_error"] > hidden["guess_error"]).all()

@@ -100,9 +100,9 @@ def question(
         return {}, {"block": block_of(round_)}
     if phase == PARCELS:
         senders = [sender for sender in memory["parcels"] if sender != site]
-        own = [
-            memory["parcels"][sender][[m for m in members if m != sender].index(site)] for sender in senders
-        ]
+        place = {member: number for number, member in enumerate(members)}
+        # A sender has a parcel for each of the others, in their order.
+        own = [memory["parcels"][sender][place[site] - (place[sender] < place[site])] for sender in senders]
         return {"parcels": np.array(own)}, {"senders": senders}
     meta: dict[str, Any] = {"over": list(over), "list": memory["list"]}
     if phase == OPEN:

@@ -65,12 +65,13 @@ def from_arrays(kind: type[T], arrays: Arrays) -> T:
 
 
 def save(state: Any, path: str | os.PathLike[str]) -> None:
-    """Write a state; the file is complete or not there at all."""
+    """Write a state; the file is complete or not there at all, and its owner's alone: it may hold secrets."""
     from pathlib import Path
 
     target = Path(path)
     aside = target.with_name(f".{target.name}.tmp")
-    with aside.open("wb") as file:
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         np.savez(file, allow_pickle=False, **to_arrays(state))
     aside.replace(target)
 

@@ -49,12 +49,16 @@ def join(
         memory["tag"] = _bytes(derive(shared_secret(private, coordinator), terms.study, name, "tags"))
     return memory, {
         "key": _bytes(public),
-        "signature": _bytes(identity.sign(_signed_key(terms, name, public))),
+        "signature": _bytes(identity.sign(_signed_key(_mark(terms), name, public))),
     }
 
 
-def _signed_key(terms: Terms, name: str, public: bytes) -> bytes:
-    return canonical("key", terms.as_words(), name, public.hex())
+def _signed_key(terms: str, name: str, public: bytes) -> bytes:
+    return canonical("key", terms, name, public.hex())
+
+
+def _mark(terms: Terms) -> str:
+    return hashlib.sha256(canonical("terms", terms.as_words())).hexdigest()
 
 
 def admit(memory: Memory, keys: Bytes, signatures: Bytes, directory: Directory) -> Memory:
@@ -64,12 +68,12 @@ def admit(memory: Memory, keys: Bytes, signatures: Bytes, directory: Directory) 
     if keys.shape != (len(members), 32) or signatures.shape != (len(members), 64):
         raise DataError("The coordinator's list of keys does not fit the list of members.")
     roster = hashlib.sha256(canonical("roster", memory["terms"]) + keys.tobytes()).hexdigest()
-    partners = terms.partners(name, roster)
+    partners, mark = terms.partners(name, roster), _mark(terms)
     roots = np.empty((len(partners), 32), dtype=np.uint8)
     for row, other in enumerate(partners):
         place = members.index(other)
         public = keys[place].tobytes()
-        text = _signed_key(terms, other, public)
+        text = _signed_key(mark, other, public)
         if other not in directory or not is_signed(directory[other], signatures[place].tobytes(), text):
             raise DataError(f"The key in the name of {other} is not signed by {other}: it may be forged.")
         # Who saw another list of members or keys has other masks, which do not cancel: nothing can be read.
