@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -356,7 +357,10 @@ def same(one: Any, other: Any) -> None:
 def test_processes_change_nothing() -> None:
     table, _ = fifteen()
     options: dict[str, Any] = {"n_steps": 200, "bucket_size": 5, "random_state": 3, "n_chains": 2}
-    same(mcmc_posterior(table, **options), mcmc_posterior(table, n_jobs=2, **options))
+    one = mcmc_posterior(table, **options)
+    same(one, mcmc_posterior(table, n_jobs=2, **options))
+    with joblib.parallel_config(backend="threading"):
+        same(one, mcmc_posterior(table, n_jobs=2, **options))
 
 
 def test_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,8 @@ _RATIO = 0.75  # of the powers of neighbouring temperatures
 _BLOCKS = 10  # of a round, each stored when it is done
 _THINNING = 10  # steps between draws, at least
 _DRAWS = 500  # of each chain and round, at most
-_TRACE = 2**24  # probabilities of edges that are held at once, at most (128 MB)
+_FEWEST = 600  # of all chains together, however many edges there are: enough to be told good ones
+_TRACE = 2**24  # probabilities of edges that are held at once, at most (128 MB) beyond these
 
 
 class Walker(Protocol):
@@ -265,7 +266,7 @@ def _chosen(work: _Work, length: Length) -> Run:
 
 
 def _thinning(steps: int, work: _Work) -> int:
-    most = max(10, min(_DRAWS, _TRACE // (work.n_chains * work.sampler.n**2)))
+    most = max(_FEWEST // work.n_chains, min(_DRAWS, _TRACE // (work.n_chains * work.sampler.n**2)))
     return max(_THINNING, -(-steps // most))
 
 
