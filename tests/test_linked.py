@@ -32,7 +32,7 @@ from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.learners.linked import _turn
 from polydag.reproduce import linked as paper
-from polydag.reproduce.linked_settings import published, real
+from polydag.reproduce.linked_settings import PRESETS, published, real, simulated
 from polydag.rowcov.estimate import scaled_problem
 from polydag.rowcov.table import LinkedTable
 from polydag.studies.linked import LinkedConfig
@@ -174,6 +174,17 @@ def test_rows_are_named_by_the_index(rows: pd.DataFrame) -> None:
     one = RowDecorrelator(pairs, n_permutations=1, random_state=0).fit(named)
     two = RowDecorrelator([(i, i + 1) for i in range(0, N, 2)], n_permutations=1, random_state=0).fit(rows)
     assert np.array_equal(one.row_correlation_.toarray(), two.row_correlation_.toarray())
+
+
+@pytest.mark.parametrize(
+    ("kind", "structure"), [("equi", "common"), ("toeplitz", "free"), ("star", "common")]
+)
+def test_links_share_one_strength_where_that_explains_more(kind: str, structure: str, truth: Graph) -> None:
+    base = 0.7 if kind == "toeplitz" else None
+    groups = simulate.clusters(kind, N, 10, base=base, random_state=2)
+    X = simulate.linked(truth, row_covariance=groups, random_state=1)
+    model = RowDecorrelator(np.arange(N) // 10, n_permutations=1, random_state=0).fit(X)
+    assert model.structure_ == structure
 
 
 def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
@@ -470,3 +481,26 @@ def test_real_networks_are_drawn_as_the_paper_says(reference_data: Path) -> None
     weights = np.abs(sample.truth.weights[sample.truth.adjacency])
     assert 0.1 <= weights.min() <= weights.max() <= 1.0
     assert np.array_equal(sample.links, sample.links.T)
+
+
+@pytest.mark.slow
+def test_expected_figures_with_a_known_order() -> None:
+    (cell,) = simulated(1, PRESETS["ours"], [(300, 100)], ["toeplitz"])
+    found = [paper.ordered(cell.draw(seed), cell, PRESETS["ours"]) for seed in range(10)]
+    predicted, right, wrong = np.mean([each["BCD"][:3] for each in found], axis=0)
+    assert predicted == 146
+    assert right >= 142
+    assert wrong <= 4
+    assert np.mean([each["bench"][2] for each in found]) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["ours", "published"])
+def test_expected_figures_with_an_unknown_order(preset: str) -> None:
+    (cell,) = simulated(2, PRESETS[preset], [(300, 100)], ["toeplitz"])
+    found = [paper.unordered(cell.draw(seed), cell, PRESETS[preset]) for seed in range(4)]
+    shd = {name: np.mean([each[name][-1] for each in found]) for name in found[0]}
+    assert shd["GES"] > 300
+    assert shd["GES-L"] <= 105
+    assert shd["PC"] > 200
+    assert shd["PC-L"] <= 151

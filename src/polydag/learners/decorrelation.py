@@ -95,7 +95,8 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on, besides an intercept; these columns are not transformed.
     structure : {"auto", "free", "common", "independent"}
-        One strength for each link, or one common to all. "auto" is free where there are columns enough.
+        One strength for each link, or one common to all. "auto" is the one with the lower extended BIC, and
+        common where there are too few columns for free.
     lambda2 : float
         The penalty on Θ's entries, for the free structure.
     n_permutations : int
@@ -113,7 +114,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
     >>> model = RowDecorrelator([row // 5 for row in range(200)], random_state=0).fit(X)
     >>> print(model.summary_)
-    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 68.
+    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
     """
 
     means_: Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,17 +13,19 @@ from polydag.errors import DataWarning
 from polydag.progress import report
 from polydag.rowcov.bcd import Fit, Problem, descend, gram, settled_structure
 from polydag.rowcov.dependence import DependenceTest, column_correlations, row_dependence
-from polydag.rowcov.path import lambda_path
+from polydag.rowcov.path import bic, lambda_path
 from polydag.rowcov.precision import RowPrecision
 from polydag.rowcov.table import LinkedTable
 
 Array = NDArray[np.float64]
+_LARGE = 500  # rows of one component
 
 
 def scaled_problem(table: LinkedTable, structure: str, lambda2: float, jobs: int) -> tuple[Problem, Array]:
     """The problem with columns of unit variance, so that λ1 means the same for all; and the scales.
 
-    Says so where there are too few columns to give every link its own strength.
+    "auto" becomes the structure with the lower extended BIC. Says so where there are too few columns to give
+    every link its own strength.
     """
     scale = _spread(table)
     problem = Problem.of(
@@ -47,7 +50,23 @@ def scaled_problem(table: LinkedTable, structure: str, lambda2: float, jobs: int
             DataWarning,
             stacklevel=4,
         )
+    elif structure == "auto" and problem.structure == "free":
+        problem = _simpler_where_better(problem)
     return problem, scale
+
+
+def _simpler_where_better(problem: Problem) -> Problem:
+    """One strength for all links where that has the lower extended BIC, which counts the entries of Θ.
+
+    A large component keeps its entries: comparing would take longer than all the rest.
+    """
+    if problem.layout.sizes.max() > _LARGE:
+        return problem
+    common = replace(problem, structure="common")
+    one = lambda_path(common, precision=unpenalised(common).precision)
+    many = lambda_path(problem)
+    values = [bic(own, path.fits[path.best], extended=True) for own, path in ((common, one), (problem, many))]
+    return common if values[0] <= values[1] else problem
 
 
 def _spread(table: LinkedTable) -> Array:
