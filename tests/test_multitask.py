@@ -320,6 +320,35 @@ def test_simulated_groups_have_the_papers_size() -> None:
     assert all(subject.shape == (60, 12) for group in groups.values() for subject in group.subjects)
 
 
+def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are computed, at a tiny size: chains are too short to agree."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POLYDAG_DATA", raising=False)
+    tiny = brain.simulated(seed=1, regions=6, scans=30)
+    short = {"n_steps": 40, "n_chains": 2, "bucket_size": 3}
+    monkeypatch.setattr(brain, "simulated", lambda: tiny)
+    monkeypatch.setattr(brain, "REGIONS", 6)
+    monkeypatch.setattr(brain, "SMALL", (2, 3))
+    monkeypatch.setattr(brain, "settings_of", lambda preset: short)
+    bench = paper.Benchmark("asia", (20,), 60, {"method": "mcmc", **short})
+    monkeypatch.setattr(paper, "benchmark", lambda name, preset: bench)
+    words = ["reproduce", "multitask", "--table", "2", "--trials", "2", "-q"]
+    words += [word for k in ("4", "5", "6", "7") for word in ("--figure", k)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    folder = Path("runs/reproduce-multitask")
+    tests = pd.read_csv(folder / "figure6_tests.csv")
+    assert tests["subjects"].tolist() == [2, 2, 3, 3]
+    assert tests[["MTL", "STL"]].stack().dropna().between(0, 1).all()
+    maps = pd.read_csv(folder / "figure7.csv")
+    assert set(maps["group"]) == {"controls", "patients"}
+    assert (maps["low"] <= maps["mean"] + 1e-12).all()
+    assert (maps["mean"] <= maps["high"] + 1e-12).all()
+    assert len(pd.read_csv(folder / "table2.csv")) == 6
+    expected = {"figure4.svg", "figure5.svg", "figure6.svg", "figure7-simulated.svg"}
+    assert {path.name for path in folder.glob("*.svg")} == expected
+
+
 def test_abide_groups(reference_data: Path) -> None:
     groups = brain.abide()
     assert {name: sum(map(len, group.subjects)) for name, group in groups.items()} == {
