@@ -70,7 +70,8 @@ class Terms:
         if n < least:
             raise UsageError(
                 f"Masked sums need at least {least} sites, and there are {n}: of a sum over two, each knows "
-                "the other's part. Take more sites, or say privacy='none' to add up in the open."
+                "the other's part. Take more sites, or say privacy='none' (--set privacy=none) to add up in "
+                "the open."
             )
         if not n < 2 * self.threshold <= 2 * n:
             raise UsageError(
