@@ -45,7 +45,8 @@ class FederatedNotears(StructureLearner):
         learns alone, and an edge stays that more than half of them found.
     schedule : {"default", "paper"}
         "paper" is Algorithm 1 with the paper's constants (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up
-        to 200 rounds, threshold 0.3, matrix exponential); for voting it keeps cycles.
+        to 200 rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1);
+        for voting it keeps cycles.
     model : {"linear", "mlp", "masked", "lagged"}
         What a variable is of its parents: a weighted sum; a small neural network, the parents told by its
         slopes ("mlp") or by learned probabilities in front of it ("masked"); or, for time series, a weighted
@@ -64,9 +65,10 @@ class FederatedNotears(StructureLearner):
         The function that measures cycles.
     threshold : float or "ebic"
         Which weights are too small to be edges: those below a number, or those without which the extended
-        BIC is lower.
+        BIC is lower. For networks "ebic" means 0.2 for slopes and 0.5 for probabilities.
     learner : estimator, optional
-        For "moments" and "voting": what learns from statistics; `Notears` by default.
+        For "moments" and "voting": what learns from a party, or from summed statistics; `Notears` (for
+        networks `NotearsMLP`) by default.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     participation : float
