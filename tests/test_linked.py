@@ -434,6 +434,23 @@ def test_a_small_reproduction(small_paper: None) -> None:
         assert Path(f"runs/reproduce-linked/figure{number}.svg").read_text().startswith("<svg")
 
 
+def test_an_interrupted_reproduction_goes_on(small_paper: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, drawn = paper.ordered, []
+
+    def interrupted(sample: Any, *rest: Any) -> dict[str, np.ndarray]:
+        drawn.append(sample)
+        if len(drawn) == 2:
+            raise KeyboardInterrupt
+        return whole(sample, *rest)
+
+    monkeypatch.setattr(paper, "ordered", interrupted)
+    assert reproduce("--table", "1", "--seeds", "3").exit_code != 0
+    assert reproduce("--table", "1", "--seeds", "3").exit_code == 2  # says that there is something to resume
+    assert reproduce("--table", "1", "--seeds", "3", "--resume").exit_code == 0
+    assert len(drawn) == 4  # the first is not computed again
+    assert not Path("runs/reproduce-linked.partial").exists()
+
+
 def test_the_paper_stands_beside(small_paper: None) -> None:
     given = published()
     assert len(given) == 84
