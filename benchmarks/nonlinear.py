@@ -141,14 +141,13 @@ def beside_targets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         pooled = frame[(frame["setting"] == setting) & (frame["contender"] == "pooled")].set_index("seed")
         column, _, cost = what.partition(" ")
         each = (mine[column] - pooled[column] if cost else mine[column]).dropna()
-        if not len(each):
-            continue
-        value, error = float(each.mean()), float(each.sem()) if len(each) > 1 else float("nan")
+        value, error = (float(each.mean()), float(each.sem())) if len(each) > 1 else (np.nan, np.nan)
         met = value <= target if sense == "<=" else value >= target
+        said = "not measured" if np.isnan(value) else "yes" if met else "missed"
         found.append(
             {"setting": setting, "contender": contender, "measure": what, "target": f"{sense} {target:g}",
              "measured": round(value, 4), "error": round(error, 4), "seeds": len(each),
-             "met": "yes" if met else "missed"}
+             "met": said}
         )  # fmt: skip
         print(
             f"{setting:13s} {contender:8s} {what:9s} {sense} {target:<6g} measured {value:.3f} ± {error:.3f}"
