@@ -131,6 +131,25 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         local.close()
 
 
+def test_chains_write_how_well_edges_are_known_wherever_they_run(
+    labels: str, cluster: str, tmp_path: Path
+) -> None:
+    chains = ["--method", "mcmc", "--seed", "1"]
+    for name, value in {"max_parents": 2, "n_steps": 400, "burn_in": 200, "n_chains": 2}.items():
+        chains += ["--set", f"{name}={value}"]
+    code, said = fit(labels, *chains, "--out", tmp_path / "here")
+    assert code in (0, 4), said  # so few steps may not mix
+    written = pd.read_csv(tmp_path / "here" / "posterior.csv")
+    assert {"rhat", "ess"} <= {name.lower().replace("_", "") for name in written.columns}
+    parents = pd.read_csv(tmp_path / "here" / "parents.csv", keep_default_na=False)
+    assert set(parents["variable"]) == set(written["source"])
+    assert parents.groupby("variable")["probability"].sum().between(0.9, 1 + 1e-9).all()
+    again, said = fit(labels, *chains, "--cluster", cluster, "--out", tmp_path / "there")
+    assert again == code, said
+    for table in ("posterior.csv", "parents.csv"):
+        assert (tmp_path / "there" / table).read_bytes() == (tmp_path / "here" / table).read_bytes()
+
+
 def test_work_is_done_by_the_cluster(cluster: str) -> None:
     with computing_on(cluster):
         where = joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))

@@ -140,8 +140,6 @@ def parent_table(posterior: Posterior) -> pd.DataFrame:
     """The parent sets of every variable that are not very improbable."""
     import pandas as pd
 
-    if posterior.family_probabilities is None:
-        return pd.DataFrame(columns=["variable", "parents", "probability"])
     found = []
     for name in posterior.names:
         sets = posterior.parents(name)
