@@ -233,14 +233,10 @@ def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any,
     members = study.members
     places = {name: members.index(name) for name in members}
     for name in colluding:
-        row = (
-            list(study.memory[name]["partners"]).index(victim)
-            if victim in study.memory[name]["partners"]
-            else -1
-        )
-        if row >= 0:  # they have this mask in common
-            seed = study.memory[name]["seeds"][step, row].tobytes()
-            masking.apply(parts, seed, subtract=places[victim] < places[name])
+        partners = list(study.memory[name]["partners"])
+        if victim in partners:  # they have this mask in common
+            mask = masking.pair_stream(study.memory[name], partners.index(victim), round_, parts)
+            masking.add_stream(parts, mask, subtract=places[victim] < places[name])
     if study.terms.recover:
         held = np.array([study.memory[name]["held"][places[victim], :, step] for name in colluding])
         points = [places[name] + 1 for name in colluding]
@@ -273,9 +269,6 @@ def test_where_all_must_answer_as_many_may_collude_as_have_no_ring_around_a_site
     encoded, _ = SecureSum(9).encode(value)
     victim = study.members[4]
     message = study.mask(victim, 1, value, study.members)
-    for name in study.members:  # seeds are made when first needed
-        if name != victim:
-            study.mask(name, 1, value, study.members)
     partners = list(study.memory[victim]["partners"])
     assert len(partners) == neighbours
     assert study.terms.colluding == (neighbours - 1 if neighbours == 4 else 7)

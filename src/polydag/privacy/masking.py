@@ -1,7 +1,7 @@
 """A site's side of masked sums (after Bonawitz et al. 2017): keys, masks, and what it takes to open a sum.
 
 A round's message is `x_u + Σ_v ± PRG(s_uv)` modulo 2^64 (or a wider ring): masks of pairs of sites cancel in
-the sum. The seed `s_uv` of a round comes from the two sites' X25519 secret by HKDF, another one every round.
+the sum. The stream of a pair comes from the two sites' X25519 secret by HKDF, another one every round.
 
 Where drop-outs are to be recovered, `PRG(b_u)` is added, with a fresh `b_u` every round. Before a block of
 rounds each site shares out two secrets a round (Shamir): `b_u`, and a key `k_u` under which the coordinator
@@ -28,7 +28,7 @@ from polydag.errors import DataError
 from polydag.privacy import shamir
 from polydag.privacy.identities import Directory, Identity, is_signed, shared_secret, study_key
 from polydag.privacy.ring import Words, add_into
-from polydag.privacy.streams import SEED, canonical, derive, fresh, words, xored
+from polydag.privacy.streams import SEED, canonical, derive, fresh, words, words_at, xored
 from polydag.privacy.terms import BLOCK, Terms
 
 Memory = Mapping[str, Any]
@@ -83,7 +83,8 @@ def admit(memory: Memory, keys: Bytes, signatures: Bytes, directory: Directory) 
     # Of two sites the one that stands first adds their mask, the other one subtracts it.
     subtracts = [members.index(other) < members.index(name) for other in partners]
     agreed = {"roster": roster, "partners": list(partners), "subtracts": subtracts, "roots": roots}
-    return {**memory, **agreed, "block": -1, "masked": 0}
+    masks = np.array([_bytes(derive(root.tobytes(), "masks", size=SEED)) for root in roots])
+    return {**memory, **agreed, "masks": masks, "block": -1, "masked": 0}
 
 
 def _in_block(memory: Memory, number: int) -> Memory:
@@ -161,25 +162,40 @@ def mask(memory: Memory, round_: int, parts: Sequence[Words], over: Sequence[str
         raise DataError(f"Round {round_} has been masked already; what was sent can only be sent again.")
     if recover and block_of(round_) != memory["block"]:
         raise DataError(f"No secrets have been shared out for round {round_}.")
-    memory = {**_in_block(memory, block_of(round_)), "masked": round_}
+    memory = {**memory, "masked": round_}
     if recover:
         if lacking := [site for site in over if site not in memory["holds"]]:
             raise DataError(f"No shares have come from {', '.join(lacking)}: the round could not be opened.")
     elif list(over) != members:
         raise DataError("This study sums over all its members only.")
-    seeds = memory["seeds"][(round_ - 1) % BLOCK]
     included = set(over)
-    for seed, other, subtract in zip(seeds, memory["partners"], memory["subtracts"], strict=True):
+    for row, (other, subtract) in enumerate(zip(memory["partners"], memory["subtracts"], strict=True)):
         if other in included:
-            apply(parts, seed.tobytes(), subtract=subtract)
+            add_stream(parts, pair_stream(memory, row, round_, parts), subtract=subtract)
     if recover:
         apply(parts, memory["own"][(round_ - 1) % BLOCK].tobytes())
     return memory
 
 
+def pair_stream(memory: Memory, row: int, round_: int, parts: Sequence[Words]) -> Words:
+    """The words that a site and one of its partners have in common for a round.
+
+    Where a round may have to be opened without one of them, they come from a seed of this round alone, which
+    can be given away; else from the pair's key, which never leaves.
+    """
+    count = sum(part.size for part in parts)
+    if memory["terms"]["recover"]:
+        return words(memory["seeds"][(round_ - 1) % BLOCK, row].tobytes(), count)
+    return words_at(memory["masks"][row].tobytes(), round_, count)
+
+
 def apply(parts: Sequence[Words], seed: bytes, *, subtract: bool = False) -> None:
-    """Add or subtract the mask of one seed in place: one stream over all parts, in their order."""
-    drawn = words(seed, sum(part.size for part in parts))
+    """Add or subtract the mask of one seed in place."""
+    add_stream(parts, words(seed, sum(part.size for part in parts)), subtract=subtract)
+
+
+def add_stream(parts: Sequence[Words], drawn: Words, *, subtract: bool = False) -> None:
+    """Add or subtract a stream in place, over all parts in their order."""
     start = 0
     for part in parts:
         add_into(part, drawn[start : start + part.size].reshape(part.shape), subtract=subtract)
