@@ -47,6 +47,7 @@ def best_of(loss: LeastSquares, results: Sequence[Pruned]) -> int:
     """Which has the lowest criterion.
 
     Equivalent graphs have the same, up to rounding; least squares, the method's own loss, tells them apart.
+    Of one graph found several times the first is taken.
     """
-    rank = [(round(each.criterion, 6), loss.value(each.weights)) for each in results]
+    rank = [(round(each.criterion, 6), float(f"{loss.value(each.weights):.8g}")) for each in results]
     return min(range(len(rank)), key=rank.__getitem__)
