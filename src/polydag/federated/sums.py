@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.errors import DataError
 from polydag.federated.messages import Array, Arrays
 from polydag.privacy.ring import NARROW, WIDE, Ring, Words
 
@@ -60,15 +61,20 @@ class SecureSum:
 
         A number that could make the sum overflow is refused with its place.
         """
-        names = sorted(arrays)
-        parts, views = [], {}
+        parts: list[Words] = []
+        views: dict[str, Words] = {}
         for ring in (NARROW, WIDE):
-            own = [name for name in names if self.ring(name) is ring]
+            own = [name for name in sorted(arrays) if self.ring(name) is ring]
             if own:
-                part = np.empty((ring.limbs, sum(arrays[name].size for name in own)), dtype=np.uint64)
+                flat = np.concatenate([np.ravel(arrays[name]) for name in own])
+                try:
+                    part = ring.encode(flat, self.parties)
+                except DataError:
+                    for name in own:  # which array, and where in it
+                        ring.encode(arrays[name], self.parties, name)
+                    raise
                 parts.append(part)
-                for name, view in _views(part, {name: arrays[name].shape for name in own}).items():
-                    views[name] = ring.encode(arrays[name], self.parties, name, out=view)
+                views |= _views(part, {name: arrays[name].shape for name in own})
         return parts, views
 
     def decode(self, parts: Mapping[str, Words]) -> dict[str, Array]:

@@ -34,10 +34,8 @@ class Ring:
         """The distance between two neighbouring numbers; rounding moves a term by half of it at most."""
         return float(np.ldexp(1.0, -self.fraction))
 
-    def encode(
-        self, values: NDArray[np.float64], parties: int, name: str = "value", out: Words | None = None
-    ) -> Words:
-        """The words of each number, an array of shape `(limbs, *values.shape)`; `out` if it is given.
+    def encode(self, values: NDArray[np.float64], parties: int, name: str = "value") -> Words:
+        """The words of each number, an array of shape `(limbs, *values.shape)`.
 
         Numbers that are not finite, or so large that a sum could overflow, are refused with their place.
         """
@@ -53,7 +51,7 @@ class Ring:
                 f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
                 f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
             )
-        words = np.empty((self.limbs, *values.shape), dtype=np.uint64) if out is None else out
+        words = np.empty((self.limbs, *values.shape), dtype=np.uint64)
         if self.limbs == 1:
             words.view(np.int64)[0] = scaled
             return words
