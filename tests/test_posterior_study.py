@@ -123,7 +123,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE", "false")
     local = LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     )
     try:
         yield local.scheduler_address
@@ -131,6 +131,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         local.close()
 
 
+@pytest.mark.xdist_group("dask")
 def test_chains_write_how_well_edges_are_known_wherever_they_run(
     labels: str, cluster: str, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_chains_write_how_well_edges_are_known_wherever_they_run(
         assert (tmp_path / "there" / table).read_bytes() == (tmp_path / "here" / table).read_bytes()
 
 
+@pytest.mark.xdist_group("dask")
 def test_work_is_done_by_the_cluster(cluster: str) -> None:
     with computing_on(cluster):
         where = joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
