@@ -189,6 +189,26 @@ def test_without_drop_outs_masks_cancel_in_the_sum_over_all(seed: int, n: int, d
 
 
 @few
+@given(seeds, st.integers(3, 8))
+def test_counts_of_labels_add_up_to_those_of_the_pooled_rows(seed: int, n: int) -> None:
+    study = Study(n, recover=False)
+    rng = np.random.default_rng(seed)
+    rows = {name: rng.integers(0, 3, size=(int(rng.integers(0, 40)), 2)) for name in study.members}
+
+    def counts(table: Any) -> dict[str, Any]:
+        return {
+            "first": np.bincount(table[:, 0], minlength=3),
+            "both": np.bincount(3 * table[:, 0] + table[:, 1], minlength=9).reshape(3, 3),
+        }
+
+    sent = [study.mask(name, 1, counts(rows[name]), study.members) for name in study.members]
+    found = SecureSum(n).decode(opening.added(sent))
+    pooled = counts(np.concatenate(list(rows.values())))
+    for name, array in pooled.items():
+        assert np.array_equal(found[name], array)
+
+
+@few
 @given(seeds, st.integers(3, 9), st.data())
 def test_any_survivors_from_the_threshold_on_recover_exactly_their_sum(
     seed: int, n: int, data: st.DataObject
