@@ -8,7 +8,7 @@ tiny problem before the clock starts; what compiling everything for the first ti
 "exact" is all of it: counts, family scores, prior, posterior of every edge and parent set. "mcmc" is one
 chain alone: 2000 steps of partial-order MCMC, of which 1000 are burn-in, the probabilities of all edges at
 every tenth step after it, and the diagnostics; the family scores are there already. "chains" are two of them,
-of 20,000 steps. Rows are thresholded Gaussian chains, n = 37 with the arities of the alarm network; for
+of 60,000 steps. Rows are thresholded Gaussian chains, n = 37 with the arities of the alarm network; for
 Markov chains they are drawn from the alarm network itself where POLYDAG_DATA is set. The smallest of the
 repeats is printed, all are kept.
 """
@@ -171,7 +171,7 @@ def do(work: Work) -> dict[str, float]:
         mcmc_posterior(
             scores,
             n_chains=1 if work.kind == "mcmc" else 2,
-            n_steps=2000 if work.kind == "mcmc" else 20_000,
+            n_steps=2000 if work.kind == "mcmc" else 60_000,
             n_jobs=work.threads,
             random_state=0,
         )
