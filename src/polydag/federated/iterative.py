@@ -5,6 +5,7 @@ The model's questions before the first round; the method's rounds; the model's q
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ _BEFORE, _ROUNDS, _AFTER = (np.array(word) for word in ("before", "rounds", "aft
 
 
 @dataclass(frozen=True, eq=False)
-class Iterative:
+class Iterative(ABC):
     """The coordinator's side but for the method's own rounds."""
 
     model: Model
@@ -54,13 +55,13 @@ class Iterative:
             return state, more
         return self.model.finish({**state, "phase": _AFTER}, None, self.everything(state))
 
+    @abstractmethod
     def start(self, state: State) -> tuple[State, Ask]:
         """The method's first question."""
-        raise NotImplementedError
 
+    @abstractmethod
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """One round of the method; None where it has settled."""
-        raise NotImplementedError
 
     def everything(self, state: State) -> Arrays:
         """What a site that was not there before has to know; nothing where all sites were."""

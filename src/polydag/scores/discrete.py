@@ -6,6 +6,7 @@ configurations j and the node's levels k, with `a_j = Σ_k a_jk`; the scores dif
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -60,7 +61,7 @@ def _tables(stats: Source) -> Tables:
 
 
 @dataclass(frozen=True, eq=False)
-class DirichletScore:
+class DirichletScore(ABC):
     """A discrete score; subclasses say which prior and how strong.
 
     Parameters
@@ -79,9 +80,9 @@ class DirichletScore:
         object.__setattr__(self, "targets", target_sets(self.stats))
         object.__setattr__(self, "tables", _tables(self.stats))
 
+    @abstractmethod
     def _prior(self) -> tuple[int, float]:
         """The kernel's code for the prior, and the equivalent sample size."""
-        raise NotImplementedError
 
     @property
     def strength(self) -> float:
