@@ -47,19 +47,12 @@ class Masking:
     """
 
     threshold: int | None = None
-    neighbours: int | None = None
     tags: bool = True
 
 
 def begin(settings: Masking, members: tuple[str, ...], *, recover: bool) -> Memory:
     """The state before the first message: a study's name, its terms, a key for tags."""
-    terms = Terms.usual(
-        fresh().hex(),
-        members,
-        recover=recover,
-        threshold=settings.threshold,
-        neighbours=settings.neighbours,
-    )
+    terms = Terms.usual(fresh().hex(), members, recover=recover, threshold=settings.threshold)
     terms.require_sound()
     private, public = study_key()
     key = {"private": np.frombuffer(private, np.uint8), "public": np.frombuffer(public, np.uint8)}

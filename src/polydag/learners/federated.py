@@ -79,11 +79,9 @@ class FederatedNotears(StructureLearner):
         "masked": nobody sees a single party's numbers, only sums over at least three of them; so there must
         be three parties. "none": sums are formed in the open. See `docs/privacy.md`.
     quorum : int, optional
-        For masked sums of "fedavg" and "voting", where parties may drop out: how many can open a sum
-        together; one fewer may collude without learning anything. Two thirds by default.
-    neighbours : int, optional
-        For masked sums of the other methods: with how many others a party has masks in common, an even
-        number; one fewer may collude. All others by default up to a dozen parties, then four.
+        For masked sums: one more than the parties that may collude without learning anything; where parties
+        may drop out ("fedavg", "voting"), as many can open a sum together. By default one more than two
+        thirds; where every party is needed, no more than eight, as a larger one takes time.
     ledgers : path, optional
         A folder with one file a party, to which all that leaves it is added. Earlier studies in it count:
         no sums are formed that would single out a party beside theirs, and their noise is in the account.
@@ -169,7 +167,6 @@ class FederatedNotears(StructureLearner):
         min_rows: int = 1,
         privacy: Literal["masked", "none"] = "masked",
         quorum: int | None = None,
-        neighbours: int | None = None,
         ledgers: str | None = None,
         epsilon: float | None = None,
         delta: float = 1e-5,
@@ -194,7 +191,6 @@ class FederatedNotears(StructureLearner):
         self.min_rows = min_rows
         self.privacy = privacy
         self.quorum = quorum
-        self.neighbours = neighbours
         self.ledgers = ledgers
         self.epsilon = epsilon
         self.delta = delta

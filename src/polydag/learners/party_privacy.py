@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 PRIVACY = ("masked", "none")
 PRIVATE_METHODS = ("moments", "admm", "fedavg")
+REHEARSED = 8  # thresholds beyond it take time, and in one process there is nobody to be protected from
 PRIVATE_ROUNDS = 30  # of noisy gradients
 
 
@@ -51,12 +53,11 @@ def study(settings: FederatedNotears, program: Program, locals_: Mapping[str, Lo
     if settings.privacy == "none":
         sites = {name: Site(local, settings.min_rows, last=last[name]) for name, local in locals_.items()}
         return Study(Coordinator(program), sites, OPEN)
-    masking = Masking(settings.quorum, settings.neighbours, tags=False)
-    terms = Terms.usual(
-        "", tuple(locals_), recover=program.tolerates_absence,
-        threshold=settings.quorum, neighbours=settings.neighbours,
-    )  # fmt: skip
+    terms = Terms.usual("", tuple(locals_), recover=program.tolerates_absence, threshold=settings.quorum)
+    if settings.quorum is None and not terms.recover:
+        terms = dataclasses.replace(terms, threshold=min(terms.threshold, REHEARSED))
     terms.require_sound()
+    masking = Masking(terms.threshold, tags=False)
     budget = None
     if settings.epsilon is not None:
         budget = Budget(settings.budget or settings.epsilon, settings.delta)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
+from polydag.privacy._kernels import to_fixed_point
 
 Words = NDArray[np.uint64]
 _WORD = 2.0**64
@@ -40,21 +41,17 @@ class Ring:
         Numbers that are not finite, or so large that a sum could overflow, are refused with their place.
         """
         values = np.asarray(values, dtype=float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = values * 2.0**self.fraction
-        np.rint(scaled, out=scaled)
-        limit = float(np.ldexp(self.bound(parties), self.fraction))
-        if scaled.size and not -limit + 1 < scaled.min() <= scaled.max() < limit - 1:  # nor what is no number
-            place = tuple(np.argwhere(~(np.abs(scaled) < limit - 1))[0])
-            at = f"{name}[{', '.join(map(str, place))}]" if place else name
-            raise DataError(
-                f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
-                f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
-            )
+        limit = float(np.ldexp(self.bound(parties), self.fraction)) - 1
         words = np.empty((self.limbs, *values.shape), dtype=np.uint64)
         if self.limbs == 1:
-            words.view(np.int64)[0] = scaled
+            flat = np.ascontiguousarray(values).reshape(-1)
+            if not to_fixed_point(flat, 2.0**self.fraction, limit, words.view(np.int64).reshape(-1)):
+                raise self._too_large(values, limit, parties, name)
             return words
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.rint(values * 2.0**self.fraction)
+        if not (np.abs(scaled) < limit).all():
+            raise self._too_large(values, limit, parties, name)
         rest = np.abs(scaled)
         for limb in reversed(range(self.limbs)):  # each step is exact: a float's bits lie within 53 places
             top = np.floor(rest / _WORD**limb)
@@ -62,6 +59,15 @@ class Ring:
             rest = rest - top * _WORD**limb
         words[...] = np.where(values < 0, _negated(words), words)
         return words
+
+    def _too_large(self, values: NDArray[np.float64], limit: float, parties: int, name: str) -> DataError:
+        with np.errstate(over="ignore", invalid="ignore"):
+            place = tuple(np.argwhere(~(np.abs(np.rint(values * 2.0**self.fraction)) < limit))[0])
+        at = f"{name}[{', '.join(map(str, place))}]" if place else name
+        return DataError(
+            f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
+            f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
+        )
 
     def decode(self, words: Words) -> NDArray[np.float64]:
         """The numbers that the words stand for, as near as floating point has them."""

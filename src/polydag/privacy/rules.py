@@ -46,7 +46,7 @@ def _classes(sets: Sets) -> list[set[str]]:
     """The sites that have stood in any sum, divided by the sums that they stood in."""
     seen: dict[str, list[int]] = {}
     for number, sites in enumerate(sets):
-        for site in set(sites):
+        for site in dict.fromkeys(sites):
             seen.setdefault(site, []).append(number)
     classes: dict[tuple[int, ...], set[str]] = {}
     for site, numbers in seen.items():
