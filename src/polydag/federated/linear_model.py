@@ -127,7 +127,7 @@ class LinearModel:
         penalty = Penalty(lambda h: a * h + 0.5 * b * h * h, lambda h: a + b * h)
         lasso = lasso_rates(float(state["lambdas"][lane]), self.masks)
         scale = state["scale"][:, None]
-        near = Proximity(mean / scale, pull * state["scale"] ** 2)
+        near = Proximity(mean / scale, np.diag(pull * state["scale"] ** 2))
         measure = ACYCLICITY[self.acyclicity]()
         point = descend(near, lasso, measure, penalty, state["theta"][lane] / scale, **limits)
         return Step(point.W * scale, point.h, int(np.count_nonzero(point.W)))

@@ -1,10 +1,12 @@
 """Differential privacy for parties: what sites answer under noise, and the programs that live on it.
 
-A site holds rows here, not statistics: what one row can do is bounded row by row (`privacy.clipping`), and
-noise is added before masking (`privacy.noise`). `PrivateMoments` is one release of clipped moments, then any
-learner. `PrivateRounds` is ADMM with the sites' step linearised (Huang et al. 2019), which leaves of `B_k +
-β_k/ρ` only `W − ∇_k(W)/ρ`: a sum of gradients of rows, so that no state of a site grows more sensitive from
-round to round. With a growing ρ it is federated averaging of single steps.
+A site holds rows here, not statistics: what one row can do is bounded row by row, and noise is added before
+masking (`privacy.noise`). Both programs first look for a frame in which noise does least harm
+(`privacy.frames`). `PrivateMoments` is one release of moments in it, then any learner. `PrivateRounds` is
+ADMM with the sites' step linearised (Huang et al. 2019), which leaves of `B_k + β_k/ρ` only a step down the
+gradient: a sum over rows, so that no state of a site grows more sensitive from round to round. Steps are
+measured by the frame's covariance Σ, `W − Σ⁻¹∇(W)/ρ`; with a growing ρ it is federated averaging of single
+steps.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
 from polydag.federated.ledger import Noise
 from polydag.federated.linear import column_difference
@@ -24,14 +27,19 @@ from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
 from polydag.federated.moments import Moments
 from polydag.federated.programs import Answer, Ask, State, Total
+from polydag.federated.proximity import Proximity
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy import clipping
+from polydag.privacy.frames import Frame, moments_sensitivity
 from polydag.privacy.noise import Shared, with_share
 from polydag.progress import report
+from polydag.solvers.notears import lasso_rates
+from polydag.solvers.penalised import Penalty, Point, descend
 
 Array = NDArray[np.float64]
-BOUNDS, MOMENTS, GRADIENT = "private bounds", "private moments", "private gradient"
-BOUNDS_SHARE, SCALE_SHARE = 0.1, 0.15  # of the budget
+BOUNDS, FRAME, MOMENTS, GRADIENT = "private bounds", "private frame", "private moments", "private gradient"
+SHARES = {BOUNDS: 0.1, FRAME: 0.4, MOMENTS: 0.5, GRADIENT: 0.5}  # of the budget
+FRAMES = 3  # each knows a few hundred times narrower directions than the one before
 STANDARD_THRESHOLD = 0.1  # of weights between columns of standard deviation 1
 
 
@@ -69,9 +77,11 @@ class PrivateLocal:
 
     def _shared(self, ask: Ask) -> tuple[Shared, int]:
         d = len(self.names)
+        moments = moments_sensitivity(float(ask.meta.get("radius", 0.0)))
         sensitivity, size = {
             BOUNDS: (clipping.histogram_sensitivity(d), d * (len(clipping.EDGES) - 1)),
-            MOMENTS: (clipping.moments_sensitivity(d), 1 + d + d * (d + 1) // 2),
+            FRAME: (moments, 1 + d + d * (d + 1) // 2),
+            MOMENTS: (moments, 1 + d + d * (d + 1) // 2),
             GRADIENT: (float(ask.meta.get("largest", 0.0)), d * d),
         }.get(ask.task, (0.0, 0))
         if not size:
@@ -85,12 +95,11 @@ class PrivateLocal:
         shared, _ = self._shared(ask)
         if ask.task == BOUNDS:
             return state, {"counts": with_share(clipping.histogram(self.rows), shared)}
-        rows = clipping.within(self.rows, ask.arrays["bounds"])
-        if ask.task == MOMENTS:
-            return state, {"moments": with_share(clipping.moments(rows), shared)}
-        centred = rows - ask.arrays["centre"]
-        found = clipping.gradient(centred, ask.arrays["W"], shared.sensitivity)
-        return state, {"gradient": with_share(found, shared)}
+        frame = Frame(ask.arrays["centre"], ask.arrays["transform"], float(ask.meta["radius"]))
+        if ask.task == GRADIENT:
+            found = clipping.gradient(frame.rows(self.rows), ask.arrays["residual"], shared.sensitivity)
+            return state, {"gradient": with_share(found, shared)}
+        return state, {"moments": with_share(frame.moments(self.rows), shared)}
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,8 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Clipped:
-    """The first questions of both programs: bounds, if none are given, and the moments within them."""
+class _Search:
+    """The first questions of both programs: bounds, if none are given, and the data's own frame."""
 
     names: tuple[str, ...]
     plan: Plan
@@ -117,69 +126,77 @@ class _Clipped:
     def begin(self) -> tuple[State, Ask]:
         if self.plan.bounds is None:
             return {"phase": np.array(BOUNDS)}, self.plan.ask(BOUNDS, {}, {"columns": list(self.names)})
-        return self.moments(np.array(self.plan.bounds, dtype=float))
+        return self._within(np.array(self.plan.bounds, dtype=float))
 
-    def bounded(self, total: Total, deviation: float) -> tuple[State, Ask]:
-        return self.moments(clipping.bounds_from(total.arrays["counts"], deviation, self.names))
+    def _within(self, bounds: Array) -> tuple[State, Ask]:
+        return self.ask({"left": np.array(self.plan.counts[FRAME])}, FRAME, Frame.of_bounds(bounds))
 
-    def moments(self, bounds: Array) -> tuple[State, Ask]:
-        state = {"phase": np.array(MOMENTS), "bounds": bounds}
-        return state, self.plan.ask(MOMENTS, {"bounds": bounds}, {"columns": list(self.names)})
+    def ask(
+        self, state: State, task: str, frame: Frame, meta: Mapping[str, Any] | None = None, **more: Array
+    ) -> tuple[State, Ask]:
+        """A question about the rows in a frame, and the state that waits for its answer."""
+        radius = np.array(frame.radius)
+        arrays = {"centre": frame.centre, "transform": frame.transform}
+        about = {"columns": list(self.names), "radius": frame.radius, **(meta or {})}
+        ask = self.plan.ask(task, {**arrays, **more}, about)
+        return {**state, "phase": np.array(task), **arrays, "radius": radius}, ask
+
+    def frame(self, state: State) -> Frame:
+        """The frame of the question under way."""
+        return Frame(state["centre"], state["transform"], float(state["radius"]))
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask] | tuple[Frame, float]:
+        """The next question of the search; in the end the frame, and how many rows there are."""
+        if str(state["phase"]) == BOUNDS:
+            spread = self.deviation(BOUNDS, total.n_sites, clipping.histogram_sensitivity(len(self.names)))
+            return self._within(clipping.bounds_from(total.arrays["counts"], spread, self.names))
+        frame = self.frame(state)
+        found = frame.read(
+            total.arrays["moments"], self.deviation(FRAME, total.n_sites, moments_sensitivity(frame.radius))
+        )
+        left = int(state["left"]) - 1
+        if left:
+            return self.ask({**state, "left": np.array(left)}, FRAME, frame.narrowed(found))
+        return frame.narrowed(found), found.n
+
+    def moments_deviation(self, task: str, n_sites: int, frame: Frame) -> float:
+        """That of moments in a frame."""
+        return self.deviation(task, n_sites, moments_sensitivity(frame.radius))
 
     def deviation(self, task: str, n_sites: int, sensitivity: float) -> float:
         """The standard deviation of a whole sum's noise, where every site has added its share."""
         honest = n_sites - (n_sites - 1) // 2
         return self.plan.multipliers[task] * sensitivity * float(np.sqrt(n_sites / honest))
 
-    def read(self, state: State, total: Total) -> tuple[float, Array, Array, float]:
-        """Rows, mean and covariance in units of the bounds, and the noise of a covariance."""
-        d = len(self.names)
-        found = total.arrays["moments"]
-        n = max(float(found[0]), 2.0)
-        mean = np.clip(found[1 : 1 + d] / n, -1.0, 1.0)
-        second = np.zeros((d, d))
-        second[np.triu_indices(d)] = found[1 + d :] / n
-        second += np.triu(second, 1).T
-        noise = self.deviation(MOMENTS, total.n_sites, clipping.moments_sensitivity(d)) / n
-        values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
-        # A covariance matrix again: directions that noise has turned negative are as narrow as it may be.
-        floor = max(noise, 1e-9)
-        return n, mean, (vectors * np.maximum(values, floor)) @ vectors.T, noise
-
 
 @dataclass(frozen=True, eq=False)
 class PrivateMoments(Moments):
-    """Clipped moments under noise; its answer reads like that of exact moments."""
+    """Moments under noise; its answer reads like that of exact moments."""
 
     plan: Plan | None = None
 
     @property
-    def _clipped(self) -> _Clipped:
+    def _search(self) -> _Search:
         assert self.plan is not None
-        return _Clipped(self.names, self.plan)
+        return _Search(self.names, self.plan)
 
     def begin(self) -> tuple[State, Ask]:
-        """Bounds, or at once the moments."""
-        return self._clipped.begin()
+        """Bounds, or at once the frame."""
+        return self._search.begin()
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """The moments, then the statistics that they amount to."""
-        if str(state["phase"]) == BOUNDS:
-            d = len(self.names)
-            spread = self._clipped.deviation(BOUNDS, total.n_sites, clipping.histogram_sensitivity(d))
-            return self._clipped.bounded(total, spread)
-        n, mean, covariance, noise = self._clipped.read(state, total)
-        # Noise tells like fewer rows: so many that chance, in units of what is left of a variable's variance
-        # given all others (the eigenvalues' mean), would be as large as both together.
-        typical = float(np.exp(np.log(np.linalg.eigvalsh(covariance)).mean()))
-        n = max(n / (1 + n * (noise / typical) ** 2), 2.0)
-        middle, half = state["bounds"].mean(axis=1), np.ptp(state["bounds"], axis=1) / 2
-        covariance = covariance * np.outer(half, half)
+        """The frame, then the moments in it, as the statistics that they amount to."""
+        if str(state["phase"]) != MOMENTS:
+            found = self._search.advance(state, total)
+            return self._search.ask({}, MOMENTS, found[0]) if isinstance(found[0], Frame) else found
+        frame = self._search.frame(state)
+        deviation = self._search.moments_deviation(MOMENTS, total.n_sites, frame)
+        n, mean, covariance = frame.outside(frame.read(total.arrays["moments"], deviation))
         return state, Answer(
             {
                 "pooled_scale": np.sqrt(covariance.diagonal()),
                 "rows[]": np.array([n]),
-                "mean[]": middle + half * mean,
+                "mean[]": mean,
                 "scatter[]": n * covariance,
             }
         )
@@ -202,80 +219,86 @@ class PrivateRounds:
         return False
 
     @property
-    def _clipped(self) -> _Clipped:
-        return _Clipped(self.model.names, self.plan)
+    def _search(self) -> _Search:
+        return _Search(self.model.names, self.plan)
 
     @property
     def _rounds(self) -> int:
         return self.plan.counts[GRADIENT]
 
     def begin(self) -> tuple[State, Ask]:
-        """Bounds, or at once the moments."""
-        return self._clipped.begin()
+        """Bounds, or at once the frame."""
+        return self._search.begin()
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """Bounds, centre and scale, then rounds."""
-        phase = str(state["phase"])
-        if phase == BOUNDS:
-            spread = self._clipped.deviation(
-                BOUNDS, total.n_sites, clipping.histogram_sensitivity(self.model.d)
-            )
-            return self._clipped.bounded(total, spread)
-        if phase == MOMENTS:
-            return self._scaled(state, total)
-        return self._iterate(state, total)
+        """The frame, then rounds."""
+        if str(state["phase"]) == GRADIENT:
+            return self._iterate(state, total)
+        found = self._search.advance(state, total)
+        return self._first(found[0], found[1], total.n_sites) if isinstance(found[0], Frame) else found
 
-    def _scaled(self, state: State, total: Total) -> tuple[State, Ask]:
-        n, mean, covariance, _ = self._clipped.read(state, total)
-        scale = np.sqrt(covariance.diagonal())
-        largest = 1.5 * float((scale**2).sum())
-        noise = self._clipped.deviation(GRADIENT, total.n_sites, largest) / n
-        typical = float(np.exp(2 * np.log(scale).mean()))
-        lambda_: float | Literal["bic"] = self.model.lambda_
-        if lambda_ == "bic":  # what chance correlations ask for, and the noise that is left after all rounds
-            chance = typical * float(np.sqrt(np.log(max(self.model.d, 2)) / n))
-            lambda_ = chance + 2 * noise / float(np.sqrt(self._rounds / 2))
-        top = float(np.linalg.eigvalsh(covariance / np.outer(scale, scale))[-1])
-        fresh: dict[str, Any] = {
-            **state, "phase": np.array(GRADIENT), "centre": mean, "scale": scale, "rows": np.array(n),
-            "largest": np.array(largest), "rho": np.array(top), "unit": np.array(typical),
-            "lambdas": np.array([lambda_]), "theta": np.zeros((1, self.model.d, self.model.d)),
-            "h": np.zeros(1), "mean_theta": np.zeros((self.model.d, self.model.d)),
-            "history": np.zeros((0, 8)),
+    def _first(self, frame: Frame, n: float, n_sites: int) -> tuple[State, Ask]:
+        d = self.model.d
+        largest = frame.radius**2
+        # What is left of the noise after all rounds, beside chance, in standard units.
+        noise = self._search.deviation(GRADIENT, n_sites, largest) / n / np.sqrt(0.75 * self._rounds)
+        state: dict[str, Any] = {
+            "rows": np.array(n), "largest": np.array(largest), "error": np.array(np.hypot(n**-0.5, noise)),
+            "W": np.zeros((d, d)), "mean_target": np.zeros((d, d)), "history": np.zeros((0, 8)),
         }  # fmt: skip
-        return fresh, self._ask(fresh)
+        return self._ask(state, frame)
 
-    def _ask(self, state: State) -> Ask:
-        W = state["theta"][0] / state["scale"][:, None]
-        arrays = {"W": W, "centre": state["centre"], "bounds": state["bounds"]}
-        return self.plan.ask(GRADIENT, arrays, {"largest": float(state["largest"])})
+    def _ask(self, state: State, frame: Frame) -> tuple[State, Ask]:
+        M, deviations = self._residual(state["W"], frame)
+        meta = {"largest": float(state["largest"])}
+        return self._search.ask(state, GRADIENT, frame, meta, residual=M / deviations)
+
+    def _residual(self, W: Array, frame: Frame) -> tuple[Array, Array]:
+        """What brings rows of the frame to residuals, and these residuals' standard deviations."""
+        M = np.linalg.inv(frame.transform) @ (np.eye(len(W)) - W)
+        return M, np.sqrt((M**2).sum(axis=0))
 
     def _iterate(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        frame, W = self._search.frame(state), state["W"]
         number = len(state["history"]) + 1
         progress = (number - 1) / max(self._rounds - 1, 1)
-        rho = float(state["rho"]) * self.growth**progress
-        theta, scale = state["theta"][0], state["scale"][:, None]
-        slope = total.arrays["gradient"] / float(state["rows"]) / scale
-        cost = float(state["unit"]) * 100.0**progress
-        step = self.model.server_step(
-            state, 0, theta - slope / rho, rho, (cost, 0.0), tolerance=1e-6, max_iter=5
-        )
-        moved = float(np.linalg.norm(step.theta - theta)) / max(float(np.linalg.norm(step.theta)), 1e-300)
-        row = (number, float(state["lambdas"][0]), cost, rho, np.nan, moved, step.h, step.n_nonzero)
+        rho = self.growth**progress
+        _, deviations = self._residual(W, frame)
+        step = frame.transform @ (total.arrays["gradient"] / float(state["rows"])) * deviations
+        # The target hardly depends on where the step begins, so noise averages out; later ones count more.
+        mean = state["mean_target"] + 2 / (number + 1) * (W + step - state["mean_target"])
+        target = mean if self.growth == 1 else W + step / rho
+        after = self._solved(state, frame, target, rho, 100.0**progress)
+        moved = float(np.linalg.norm(after.W - W)) / max(float(np.linalg.norm(after.W)), 1e-300)
+        price = float(self._lambda(state))
+        row = (number, price, 100.0**progress, rho, np.nan, moved, after.h, int(np.count_nonzero(after.W)))
         history = np.vstack([state["history"], np.array(row)])
-        late = progress > 0.5  # noise averages out over the second half
-        kept = state["mean_theta"] + (step.theta if late else 0.0)
-        after = {**state, "theta": step.theta[None], "h": np.array([step.h]), "mean_theta": kept}
-        after["history"] = history
+        state = {**state, "W": after.W, "history": history, "mean_target": mean}
         report("noisy rounds", number, self._rounds)
-        return (after, self._ask(after)) if number < self._rounds else (after, self._answer(after))
+        return self._ask(state, frame) if number < self._rounds else (state, self._answer(state, frame))
 
-    def _answer(self, state: State) -> Answer:
-        late = sum((k / max(self._rounds - 1, 1)) > 0.5 for k in range(self._rounds)) or 1
-        theta = state["mean_theta"] / late if self._rounds > 1 else state["theta"][0]
-        scale, half = state["scale"], np.ptp(state["bounds"], axis=1) / 2
-        unit = half * scale  # standard deviations in the data's units
-        raw = theta / scale[:, None] * half[None, :] / half[:, None]
+    def _lambda(self, state: State) -> float:
+        """λ in standard units: what errors of correlations ask for, unless it is given."""
+        if self.model.lambda_ == "bic":
+            return float(state["error"]) * float(np.sqrt(2 * np.log(max(self.model.d, 2))))
+        return float(self.model.lambda_)
+
+    def _solved(self, state: State, frame: Frame, target: Array, rho: float, cost: float) -> Point:
+        gram = frame.spread
+        near = Proximity(target, rho * gram)
+        rates = lasso_rates(self._lambda(state), self.model.masks)
+        if self.model.lambda_ == "bic":
+            unit = np.sqrt(gram.diagonal())
+            _, deviations = self._residual(state["W"], frame)
+            rates = np.where(rates < 0, rates, rates * np.outer(unit, deviations))
+        typical = float(np.exp(np.log(gram.diagonal()).mean()))
+        penalty = Penalty(lambda h: cost * typical * h, lambda h: cost * typical)
+        measure = ACYCLICITY[self.model.acyclicity]()
+        return descend(near, rates, measure, penalty, state["W"], tolerance=1e-6, max_iter=20)
+
+    def _answer(self, state: State, frame: Frame) -> Answer:
+        raw = self._solved(state, frame, state["mean_target"], 1.0, 1e3).W
+        unit = np.sqrt(frame.spread.diagonal())  # standard deviations in the data's units
         by_number = self.model.threshold != "ebic"
         sizes = np.abs(raw) if by_number else np.abs(raw) * unit[:, None] / unit[None, :]
         least = float(self.model.threshold) if by_number else STANDARD_THRESHOLD
@@ -286,8 +309,8 @@ class PrivateRounds:
         # The rounds are as many as were planned, and cycles are gone: there is nothing left to settle.
         return Answer(
             {
-                "weights": np.where(kept, raw, 0.0), "raw_weights": raw, "lambda_": state["lambdas"][0],
-                "criterion": np.array(np.nan), "h": np.array(0.0), "settled": np.ones(1, dtype=np.int64),
+                "weights": np.where(kept, raw, 0.0), "raw_weights": raw, "criterion": np.array(np.nan),
+                "lambda_": np.array(self._lambda(state)), "h": np.array(0.0), "settled": np.ones(1, np.int64),
                 "history": state["history"], "rows": np.array([float(state["rows"])]), "pooled_scale": unit,
             }
         )  # fmt: skip

@@ -16,10 +16,11 @@ from polydag.federated.guard import Guard
 from polydag.federated.masked import Masking
 from polydag.federated.private import (
     BOUNDS,
-    BOUNDS_SHARE,
+    FRAME,
+    FRAMES,
     GRADIENT,
     MOMENTS,
-    SCALE_SHARE,
+    SHARES,
     Plan,
     PrivateLocal,
 )
@@ -118,16 +119,11 @@ def private_local(table: Any) -> PrivateLocal:
 def private_plan(settings: FederatedNotears, names: tuple[str, ...]) -> Plan:
     """How the noise is divided over the releases of a study."""
     assert settings.epsilon is not None
-    counts = {BOUNDS: 1, MOMENTS: 1, GRADIENT: PRIVATE_ROUNDS}
-    shares = {BOUNDS: BOUNDS_SHARE, MOMENTS: SCALE_SHARE, GRADIENT: 1 - BOUNDS_SHARE - SCALE_SHARE}
-    if settings.bounds is not None:
-        del counts[BOUNDS]
-    if settings.method == "moments":
-        del counts[GRADIENT]
-        shares[MOMENTS] = 1 - BOUNDS_SHARE
+    last = {MOMENTS: 1} if settings.method == "moments" else {GRADIENT: PRIVATE_ROUNDS}
+    counts = {**({BOUNDS: 1} if settings.bounds is None else {}), FRAME: FRAMES, **last}
     budget = Budget(settings.epsilon, settings.delta)
     budget.require_sound()
-    multipliers = divided(budget, {name: (shares[name], count) for name, count in counts.items()})
+    multipliers = divided(budget, {name: (SHARES[name], count) for name, count in counts.items()})
     return Plan(multipliers, counts, _bounds(settings, names))
 
 
