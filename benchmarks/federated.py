@@ -232,7 +232,7 @@ def growth() -> list[dict[str, Any]]:
             names, Knowledge().masks(names), np.zeros(20, dtype=np.int64), "bic", "ebic", "logdet"
         )
         coordinator: Any = Timed(Coordinator(Admm(model)))
-        sites: Any = {f"site {k}": Timed(Site(LinearLocal(own))) for k, own in enumerate(stats)}
+        sites: Any = {f"site {k}": Timed(Site(LinearLocal(own), min_rows=1)) for k, own in enumerate(stats)}
         rounds = run(coordinator, sites).coordinator.round - 1
         centre = 1000 * coordinator.seconds / rounds
         site = 1000 * sum(each.seconds for each in sites.values()) / rounds / parties

@@ -258,11 +258,14 @@ def test_a_site_declines_other_columns_and_too_few_rows(sites: dict[str, Site]) 
         ([*NAMES[:4], "y"], "lacks x4 and has besides y"),
         (["x1", "x0", *NAMES[2:]], "another order: number 1 is x1"),
     ):
-        odd = GaussianStats.from_data(np.random.default_rng(0).normal(size=(9, D)), names=columns)
+        odd = GaussianStats.from_data(np.random.default_rng(0).normal(size=(20, D)), names=columns)
         found = run(moments(), {**sites, "odd": Site(LinearLocal(odd))}).coordinator
         assert found.status == UNWILLING
         assert found.reason.startswith("odd does not take part")
         assert why in found.reason
+    few = GaussianStats.from_data(np.random.default_rng(0).normal(size=(9, D)), names=NAMES)
+    found = run(moments(), {**sites, "few": Site(LinearLocal(few))}).coordinator
+    assert "few does not take part: It has 9 rows; its owner asks for at least 10" in found.reason
     strict = {**sites, "site 0": Site(sites["site 0"].local, min_rows=50)}
     assert "site 0 does not take part: It has 30 rows" in run(moments(), strict).coordinator.reason
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from polydag import FederatedNotears, GaussianStats, metrics, simulate
 from polydag.cli.main import app
-from polydag.errors import DataError, UsageError
+from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.private import BOUNDS, FRAME, GRADIENT, MOMENTS, PrivateLocal
 from polydag.federated.programs import Ask
 from polydag.privacy import accounting, clipping, ledger
@@ -263,6 +263,13 @@ def test_twenty_thousand_rows_in_any_units_are_enough_for_a_private_graph(method
     rows = simulate.linear(truth, n=20_000, random_state=5) * 1e-3 + 7.0
     model = FederatedNotears(method=method, epsilon=3.0).fit([rows.iloc[k::5] for k in range(5)])
     assert metrics.shd(true=truth, estimate=model.graph_) <= 1  # noise cannot be seeded
+
+
+def test_too_few_rows_for_the_noise_are_told(parts: list[pd.DataFrame]) -> None:
+    few = [part.iloc[:40] for part in parts]
+    with pytest.warns(DataWarning, match=r"epsilon = 0\.5 leaves as much as .* larger epsilon"):
+        model = FederatedNotears(method="moments", epsilon=0.5, bounds=(-20, 20)).fit(few)
+    assert np.isfinite(model.weights_).all()
 
 
 def test_a_site_answers_nothing_without_noise_and_nothing_past_its_plan(parts: list[pd.DataFrame]) -> None:

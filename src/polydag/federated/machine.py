@@ -298,11 +298,12 @@ class SiteState:
 class Site:
     """Answers the coordinator's questions; declines with fewer than `min_rows` rows.
 
+    The floor is that of an organisation on its own; where all rows are in one process, there need be none.
     With a `guard` its numbers leave under masks only. `last` is the hash that its ledger goes on from.
     """
 
     local: Local
-    min_rows: int = 1
+    min_rows: int = 10
     guard: Guard | None = None
     last: str = START
 

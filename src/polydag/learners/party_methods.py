@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from polydag.errors import DataWarning
 from polydag.federated import Local, Program
 from polydag.federated import varying as own
 from polydag.federated.admm import Admm
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 METHODS = ("admm", "moments", "voting", "fedavg", "varying")
 _ACYCLIC = 1e-5
+_FEW = 5  # rows a column, below which a graph means little
 Penalty = float | Literal["bic"]
 
 
@@ -142,7 +145,15 @@ def follows_variances(graph: Graph, result: Arrays) -> float:
 
 def _from_moments(settings: FederatedNotears, program: Moments, result: Arrays, lambda_: Penalty) -> Reading:
     known = FAMILIES[settings.model].knowledge(settings, program.names)
-    model = informed(alone(settings, lambda_), known).fit(program.statistics(result))
+    statistics = program.statistics(result)
+    if isinstance(program, PrivateMoments) and statistics.n < _FEW * len(program.names):
+        warnings.warn(
+            f"Noise for epsilon = {settings.epsilon:g} leaves as much as {statistics.n:.0f} rows would tell: "
+            "the graph means little. Take more rows, a larger epsilon, fewer columns, or give bounds=.",
+            DataWarning,
+            stacklevel=4,
+        )
+    model = informed(alone(settings, lambda_), known).fit(statistics)
     weights = model.raw_weights_ if hasattr(model, "raw_weights_") else model.graph_.weights
     gone = getattr(model, "pruned_", pd.DataFrame(columns=["source", "target", "weight", "reason"]))
     pruned = [

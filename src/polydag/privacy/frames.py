@@ -59,7 +59,7 @@ class Frame(NamedTuple):
     def read(self, found: Array, deviation: float) -> Moments:
         """The moments that a noisy sum of such vectors tells."""
         d = len(self.centre)
-        n = max(float(found[0]), 2.0)
+        n = max(float(found[0]), deviation, 2.0)  # no fewer than noise alone may amount to
         mean = found[1 : 1 + d] / n
         second = np.zeros((d, d))
         second[np.triu_indices(d)] = found[1 + d :] / n

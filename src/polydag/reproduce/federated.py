@@ -160,7 +160,7 @@ def as_published(parts: Sequence[pd.DataFrame]) -> Graph:
         names, Masks(nothing, nothing), group, Linear.paper_lambda, PAPER_THRESHOLD, "expm", scaled=False
     )
     sites = {
-        f"site {k}": Site(LinearLocal(GaussianStats.from_data(part - part.mean())))
+        f"site {k}": Site(LinearLocal(GaussianStats.from_data(part - part.mean())), min_rows=1)
         for k, part in enumerate(parts, start=1)
     }
     weights = carry(Coordinator(Admm(model, Paper())), sites).coordinator.result["weights"]
