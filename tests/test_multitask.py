@@ -192,8 +192,8 @@ def test_a_prior_of_ones_own() -> None:
 
 def test_forty_tasks() -> None:
     tables = [asia().related(0.2, k).sample(30, random_state=k) for k in range(40)]
-    product = MultitaskDiscovery(max_parents=2).fit(tables)
-    star = MultitaskDiscovery(max_parents=2, combination="star").fit(tables)
+    product = MultitaskDiscovery(max_parents=2, combination="product").fit(tables)
+    star = MultitaskDiscovery(max_parents=2).fit(tables)
     assert len(product.posteriors_) == len(star.posteriors_) == 40
     # The pairs' own prior of a parent set counts 39 times in the product: it has fewer edges.
     assert edges(product).sum() < edges(star).sum()

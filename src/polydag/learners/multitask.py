@@ -58,8 +58,9 @@ class MultitaskDiscovery(StructureLearner):
     normaliser : {"all", "truncated"}
         Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those up
         to `max_parents`.
-    combination : {"product", "star"}
-        With more than two tasks: the product of the pairs' priors, or with a task's own prior counted once.
+    combination : {"star", "product"}
+        With more than two tasks: a task's own prior counts once, or in each of its pairs with the others,
+        which leaves emptier networks the more tasks there are.
     transfer_prior : TransferPrior, optional
         A prior of one's own in place of `lambda_` and `normaliser`, such as `ByDifference`.
     score : {"k2", "bdeu", "bds", "bge"}
@@ -137,7 +138,7 @@ class MultitaskDiscovery(StructureLearner):
         transfer: str = "family",
         lambda_: float | Literal["average"] = "average",
         normaliser: Literal["all", "truncated"] = "all",
-        combination: Literal["product", "star"] = "product",
+        combination: Literal["product", "star"] = "star",
         transfer_prior: TransferPrior | None = None,
         score: str = "k2",
         structure_prior: str = "fair",

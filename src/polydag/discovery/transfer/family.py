@@ -55,7 +55,7 @@ def family_form(
     own: Sequence[FamilyTable],
     sources: Sequence[FamilyTable],
     prior: TransferPrior,
-    combination: str = "product",
+    combination: str = "star",
 ) -> list[FamilyTable]:
     """The tables of all tasks, biased by each other.
 

@@ -56,7 +56,7 @@ def theorem1(
     own: FamilyTable,
     others: Sequence[FamilyTable],
     prior: TransferPrior,
-    combination: str = "product",
+    combination: str = "star",
     *,
     n_jobs: int = 1,
     memory: float | None = None,
