@@ -1,0 +1,190 @@
+"""What GES and BOSS have in common: the population's class, scores, knowledge, interventions, networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drawn import LARGE, class_score, population, random_knowledge, random_model, sample, seeds, statistics
+from polydag import orientation, simulate
+from polydag.errors import DataError, UsageError
+from polydag.formats import read_network
+from polydag.knowledge import Knowledge
+from polydag.scores import Score, make_score
+from polydag.search.boss import boss
+from polydag.search.ges import ges
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+Search = Callable[..., Any]
+both = pytest.mark.parametrize("search", [ges, boss])
+
+
+def check_score(result: Any, score: Score) -> None:
+    """The score is that of the graph.
+
+    Families that fit almost perfectly (as many parents as rows allow) have only half of the digits.
+    """
+    assert result.score == pytest.approx(class_score(score, result.adjacency), rel=1e-4, abs=1e-6)
+
+
+def check_oracle(search: Search, number: int) -> None:
+    for seed in range(number):
+        dag, scales = random_model(seed, largest=12)
+        result = search(GaussianStats.from_covariance(population(dag, scales), LARGE))
+        np.testing.assert_array_equal(
+            result.adjacency, orientation.cpdag(dag.adjacency), err_msg=f"seed {seed}"
+        )
+
+
+@both
+def test_the_population_gives_the_exact_cpdag(search: Search) -> None:
+    check_oracle(search, 60)
+
+
+@pytest.mark.slow
+@both
+def test_the_population_gives_the_exact_cpdag_500(search: Search) -> None:
+    check_oracle(search, 500)
+
+
+@both
+@given(seed=seeds)
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_columns_changes_nothing_on_the_population(search: Search, seed: int) -> None:
+    dag, scales = random_model(seed)
+    covariance = population(dag, scales)
+    place = np.random.default_rng(seed).permutation(len(covariance))
+    here = search(GaussianStats.from_covariance(covariance, LARGE)).adjacency
+    there = search(GaussianStats.from_covariance(covariance[np.ix_(place, place)], LARGE)).adjacency
+    np.testing.assert_array_equal(here[np.ix_(place, place)], there)
+
+
+@both
+@given(seed=seeds, d=st.integers(2, 40), n=st.integers(10, 200), screen=st.sampled_from([None, False, True]))
+@settings(max_examples=20, deadline=None)
+def test_the_score_is_that_of_the_graph(
+    search: Search, seed: int, d: int, n: int, screen: bool | None
+) -> None:
+    score = make_score("bic", statistics("bic", seed, d, n))
+    result = search(score, screen=screen)
+    check_score(result, score)
+    extension = orientation.consistent_extension(result.adjacency)
+    assert extension is not None
+    np.testing.assert_array_equal(orientation.cpdag(extension), result.adjacency)
+
+
+@both
+@given(seed=seeds, d=st.integers(3, 15), tiers=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_knowledge_is_honoured(search: Search, seed: int, d: int, tiers: bool) -> None:
+    masks = random_knowledge(seed, d)
+    if tiers:
+        names = [f"x{i}" for i in range(d)]
+        masks = Knowledge(tiers=[names[: d // 3], names[d // 3 : d // 2], names[d // 2 :]]).masks(names)
+    score = make_score("bic", statistics("bic", seed, d, 60))
+    result = search(score, knowledge=masks)
+    A = result.adjacency
+    assert not (A & masks.forbidden).any()
+    assert ((A & ~A.T) | ~masks.required).all()
+    np.testing.assert_array_equal(orientation.meek(A), A)
+    check_score(result, score)
+
+
+@both
+def test_knowledge_that_is_true_gives_the_truth_with_its_arrows(search: Search) -> None:
+    for seed in range(25):
+        dag, scales = random_model(seed, largest=9)
+        order = dag.topological_order()
+        cut = len(order) // 2
+        masks = Knowledge(tiers=[order[:cut], order[cut:]]).masks(dag.names)
+        result = search(GaussianStats.from_covariance(population(dag, scales), LARGE), knowledge=masks)
+        truth = orientation.cpdag(dag.adjacency)
+        np.testing.assert_array_equal(
+            result.adjacency, orientation.meek(truth & ~(masks.forbidden & truth.T)), err_msg=f"seed {seed}"
+        )
+
+
+@both
+def test_interventions_orient_edges_on_the_population(search: Search) -> None:
+    more = 0
+    for seed in range(25):
+        dag, scales = random_model(seed, largest=7)
+        rng = np.random.default_rng(seed)
+        sets = [frozenset[int](), frozenset({int(rng.integers(dag.n_nodes))})]
+        parts = {
+            frozenset(dag.names[i] for i in targets): GaussianStats.from_covariance(
+                population(dag, scales, targets), LARGE, names=dag.names
+            )
+            for targets in sets
+        }
+        truth = orientation.cpdag(dag.adjacency)
+        inside = np.isin(np.arange(dag.n_nodes), list(sets[1]))
+        parted = inside[:, None] != inside[None, :]
+        essential = orientation.meek(truth & ~(parted & dag.adjacency).T)
+        more += int((essential != truth).any())
+        np.testing.assert_array_equal(search(Regimes(parts)).adjacency, essential, err_msg=f"seed {seed}")
+    assert more > 5
+
+
+class Callback:
+    """A score that answers one family at a time."""
+
+    def __init__(self, score: Score) -> None:
+        self.score, self.names = score, score.names
+
+    def local_score(self, node: int, parents: Sequence[int]) -> float:
+        return self.score.local_score(node, parents)
+
+
+@both
+@pytest.mark.parametrize("name", ["bic", "bge", "bdeu", "bds", "k2"])
+def test_any_object_with_a_local_score_will_do(search: Search, name: str) -> None:
+    score = make_score(name, statistics(name, 3, 8, 80))
+    fast, slow = search(score), search(Callback(score))
+    assert fast.adjacency.sum() > 3
+    np.testing.assert_array_equal(fast.adjacency, slow.adjacency)
+    assert fast.score == pytest.approx(slow.score)
+
+
+@both
+def test_the_result_repeats_itself(search: Search) -> None:
+    stats = GaussianStats.from_data(sample(0, 40, 30, edges=80))
+    first, second = search(stats), search(stats)
+    assert first.trace == second.trace
+    np.testing.assert_array_equal(first.adjacency, second.adjacency)
+
+
+@both
+def test_screening_joins_only_what_is_correlated(search: Search) -> None:
+    stats = GaussianStats.from_data(sample(1, 60, 40, edges=120))
+    free = -0.5 * stats.n * np.log1p(-np.minimum(stats.correlation**2, 1 - 1e-12)) - np.log(stats.n) > 0
+    assert not (search(stats, penalty=2.0).adjacency & ~free).any()  # fewer rows than columns: screened
+    assert (search(stats, penalty=2.0, screen=False).adjacency & ~free).any()
+
+
+@both
+@pytest.mark.parametrize(
+    ("network", "n", "most"), [("child", 10_000, 2), ("alarm", 2_000, 20), ("insurance", 10_000, 40)]
+)
+def test_discrete_networks(search: Search, reference_data: Path, network: str, n: int, most: int) -> None:
+    truth = read_network(reference_data / "bn" / f"{network}.bif.gz")
+    score = make_score("bdeu", DiscreteCounts.from_data(simulate.discrete(truth, n=n, random_state=0)))
+    result = search(score)
+    check_score(result, score)
+    true = truth.graph.to_cpdag().adjacency
+    unlike = (result.adjacency != true) | (result.adjacency != true).T
+    assert np.triu(unlike).sum() <= most
+
+
+@both
+def test_bad_input(search: Search) -> None:
+    with pytest.raises(UsageError, match="got ndarray"):
+        search(np.eye(3))
+    with pytest.raises(DataError, match="at least 3"):
+        search(GaussianStats.from_data(np.eye(2)))
