@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import secrets
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -117,7 +116,7 @@ def _begun(config: Config, aside: Path, *, force: bool, resume: bool) -> Config:
                 "start afresh with --force, or choose another folder with --out."
             )
         shutil.rmtree(aside)
-    return config if config.seed is not None else dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    return config.seeded()
 
 
 def _public_table(config: Config) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from polydag import studies
 from polydag.errors import UsageError
@@ -69,6 +70,10 @@ class Config:
             raise UsageError(f"A seed is a whole number from 0; got {self.seed}.")
         if self.jobs < 1:
             raise UsageError(f"jobs is the number of processes, at least 1; got {self.jobs}.")
+
+    def seeded(self) -> Self:
+        """With a seed, drawn by the system where none is given."""
+        return self if self.seed is not None else dataclasses.replace(self, seed=secrets.randbelow(2**31))
 
 
 def to_table(config: Config) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polydag.errors import ConvergenceWarning, DataError, DataWarning
-from polydag.studies.inputs import Inputs
-from polydag.studies.result import Removed
+from polydag.studies.config import Config
+from polydag.studies.inputs import Inputs, public
+from polydag.studies.result import Removed, Result, versions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,37 @@ def _about(source: str, said: str) -> str:
     if source in said:
         return said
     return f"{source}{said.removeprefix('The data')}" if said.startswith("The data") else f"{source}: {said}"
+
+
+def result_of(
+    model: Any,
+    inputs: Inputs,
+    config: Config,
+    settings: Mapping[str, Any],
+    notes: tuple[str, ...],
+    **more: Any,
+) -> Result:
+    """What a study found: what every learner tells, in `more` what is this study's own.
+
+    The configuration is written down as it was used, with these settings and without secrets.
+    """
+    used = {name: value for name, value in settings.items() if value is not None}
+    told = {
+        "n_iter": getattr(model, "n_iter_", None),
+        "measures": measures_of(model),
+        "pruned": removed(getattr(model, "pruned_", None)),
+    }
+    return Result(
+        config=dataclasses.replace(config, data=tuple(map(public, config.data)), settings=used),
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        history=model.history_,
+        notes=notes,
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        **{**told, **more},
+    )
 
 
 def measures_of(model: Any) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from polydag.data.sources import find
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.studies import methods
 from polydag.studies.config import Config
-from polydag.studies.fitting import fitted, removed
-from polydag.studies.inputs import Inputs, file_mark, public, read_knowledge, read_table, require_known
-from polydag.studies.result import Result, versions
+from polydag.studies.fitting import fitted, result_of
+from polydag.studies.inputs import Inputs, file_mark, read_knowledge, read_table, require_known
+from polydag.studies.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,8 +223,7 @@ def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
     from polydag.learners import LinkedRowsDAG
 
     inputs = load(config) if inputs is None else inputs
-    if config.seed is None:
-        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    config = config.seeded()
     rows, given = settings_of(config)
     learner: Any = None
     used: dict[str, Any] = {}
@@ -247,19 +245,13 @@ def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
         ),
         dataclasses.replace(inputs, rows=frame),
     )
-    public_data = tuple(map(public, config.data))
-    return Result(
-        config=dataclasses.replace(config, data=public_data, settings={**used, **rows}),
-        graph=model.graph_,
-        n=inputs.n,
-        converged=bool(model.converged_),
-        n_iter=model.n_iter_,
-        history=model.history_,
-        pruned=removed(model.pruned_),
+    return result_of(
+        model,
+        inputs,
+        config,
+        {**used, **rows},
+        (*inputs.notes, *notes, *warned, *_sentences(model)),
         measures=_measures(model),
-        notes=(*inputs.notes, *notes, *warned, *_sentences(model)),
-        sha256=dict(inputs.sha256),
-        versions=versions(),
         tables={"row_correlations": _by_column(model)},
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config
-from polydag.studies.fitting import cautions, fitted, measures_of, removed
+from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
     file_mark,
@@ -25,7 +24,7 @@ from polydag.studies.inputs import (
     require_known,
 )
 from polydag.studies.methods import chosen, learner_type
-from polydag.studies.result import Result, versions
+from polydag.studies.result import Result
 from polydag.studies.series import order_columns, require_known_slices
 
 if TYPE_CHECKING:
@@ -145,31 +144,25 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
     from polydag.learners.federated import FederatedNotears
 
     inputs = load(config) if inputs is None else inputs
-    if config.seed is None:
-        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    config = config.seeded()
     settings = settings_of(config)
-    used = {name: value for name, value in settings.items() if value is not None}
-    learner = settings["learner"]
-    if isinstance(learner, str):  # on the command line a learner is named
-        settings["learner"] = learner_type(learner)()
+    named = settings["learner"]  # on the command line
     learner = FederatedNotears(
-        method=config.method, knowledge=inputs.knowledge, random_state=config.seed, **settings
+        method=config.method,
+        knowledge=inputs.knowledge,
+        random_state=config.seed,
+        **{**settings, "learner": learner_type(named)() if isinstance(named, str) else named},
     )
     model, warned = fitted(learner, inputs)
     measures = {name: value for name, value in measures_of(model).items() if value == value}
-    public_config = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=used)
-    return Result(
-        config=public_config,
-        graph=model.graph_,
-        n=inputs.n,
-        converged=bool(model.converged_),
+    return result_of(
+        model,
+        inputs,
+        config,
+        settings,
+        (*inputs.notes, *warned, *cautions(measures), model.protection_, _WHERE),
         n_iter=model.n_rounds_,
-        history=model.history_,
-        pruned=removed(model.pruned_),
         measures=measures,
-        notes=(*inputs.notes, *warned, *cautions(measures), model.protection_, _WHERE),
-        sha256=dict(inputs.sha256),
-        versions=versions(),
         probabilities=getattr(model, "votes_", None),
         documents={
             "disclosure": disclosure(model.disclosure_, settings["privacy"]),

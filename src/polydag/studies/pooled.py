@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
 from polydag.studies.config import Config
-from polydag.studies.fitting import cautions, fitted, measures_of, removed
+from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
     file_mark,
@@ -23,7 +21,7 @@ from polydag.studies.inputs import (
     read_table,
     require_known,
 )
-from polydag.studies.result import Result, versions
+from polydag.studies.result import Result
 from polydag.studies.series import read_series
 
 if TYPE_CHECKING:
@@ -100,28 +98,12 @@ def _require_columns(found: Iterable[str], first: Iterable[str], config: Config,
 def run(config: Config, inputs: Inputs | None = None) -> Result:
     """Learn a graph as the configuration says; `inputs` are read where they are not given."""
     inputs = load(config) if inputs is None else inputs
-    if config.seed is None:
-        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
+    config = config.seeded()
     learner, settings, notes = methods.make(config, inputs.knowledge)
     model, warned = fitted(learner, inputs)
-    measures = measures_of(model)
     probabilities, tables = _bootstrapped(config, learner, inputs)
-    used = dataclasses.replace(config, data=tuple(map(public, config.data)), settings=settings)
-    return Result(
-        config=used,
-        graph=model.graph_,
-        n=inputs.n,
-        converged=bool(model.converged_),
-        n_iter=getattr(model, "n_iter_", None),
-        history=model.history_,
-        pruned=removed(getattr(model, "pruned_", None)),
-        measures=measures,
-        notes=(*inputs.notes, *notes, *warned, *cautions(measures)),
-        sha256=dict(inputs.sha256),
-        versions=versions(),
-        probabilities=probabilities,
-        tables=tables,
-    )
+    notes = (*inputs.notes, *notes, *warned, *cautions(measures_of(model)))
+    return result_of(model, inputs, config, settings, notes, probabilities=probabilities, tables=tables)
 
 
 def _bootstrapped(

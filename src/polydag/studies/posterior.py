@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import UsageError
 from polydag.studies.clusters import computing_on
 from polydag.studies.config import Config
-from polydag.studies.fitting import fitted, measures_of, removed
-from polydag.studies.inputs import Inputs, is_large, public
+from polydag.studies.fitting import fitted, result_of
+from polydag.studies.inputs import Inputs, is_large
 from polydag.studies.methods import chosen
 from polydag.studies.pooled import read_all
-from polydag.studies.result import Result, versions
+from polydag.studies.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,13 +76,41 @@ def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
     from polydag.learners import BayesianDiscovery
 
     inputs = load(config) if inputs is None else inputs
-    if config.seed is None:
-        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
-    settings, notes = settings_of(config), inputs.notes
-    if "score" not in config.settings and config.discretize is None and not inputs.rows.discrete:
-        settings["score"] = "bge"
+    found = discovered(BayesianDiscovery, config, settings_of(config), inputs, discrete=inputs.rows.discrete)
+    posterior = found.model.posterior_
+    return found.result(
+        inputs,
+        method=posterior.method,
+        notes=found.warned,
+        probabilities=posterior.probabilities,
+        tables={"posterior": edge_table(posterior), "parents": parent_table(posterior)},
+    )
+
+
+class Discovered(NamedTuple):
+    """A fitted learner of posteriors, how it was set, and what there is to say."""
+
+    model: Any
+    config: PosteriorConfig
+    settings: dict[str, Any]
+    notes: tuple[str, ...]
+    warned: tuple[str, ...]
+
+    def result(self, inputs: Inputs, *, method: str, notes: tuple[str, ...], **more: Any) -> Result:
+        """What the study found. What "auto" chooses depends on the machine, so the choice is recorded."""
+        config = dataclasses.replace(self.config, method=method)
+        return result_of(self.model, inputs, config, self.settings, (*self.notes, *notes), **more)
+
+
+def discovered(
+    learner: Any, config: PosteriorConfig, settings: dict[str, Any], inputs: Inputs, *, discrete: bool
+) -> Discovered:
+    """Fit a learner of posteriors; where the columns are numbers and nothing is said, the score is bge."""
+    config, notes = config.seeded(), inputs.notes
+    if "score" not in config.settings and config.discretize is None and not discrete:
+        settings = {**settings, "score": "bge"}
         notes = (*notes, "All columns are numbers: the score is bge. Cut them into levels with --discretize.")
-    learner = BayesianDiscovery(
+    made = learner(
         method=config.method,
         discretize=config.discretize,
         knowledge=inputs.knowledge,
@@ -92,29 +119,8 @@ def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
         **settings,
     )
     with computing_on(config.cluster):
-        model, warned = fitted(learner, inputs)
-    posterior = model.posterior_
-    used = dataclasses.replace(
-        config,
-        data=tuple(map(public, config.data)),
-        method=posterior.method,  # what "auto" chooses depends on the machine, so the choice is recorded
-        settings={name: value for name, value in settings.items() if value is not None},
-    )
-    return Result(
-        config=used,
-        graph=model.graph_,
-        n=inputs.n,
-        converged=bool(model.converged_),
-        n_iter=model.n_iter_,
-        history=model.history_,
-        pruned=removed(model.pruned_),
-        measures=measures_of(model),
-        notes=(*notes, *warned),
-        sha256=dict(inputs.sha256),
-        versions=versions(),
-        probabilities=posterior.probabilities,
-        tables={"posterior": edge_table(posterior), "parents": parent_table(posterior)},
-    )
+        model, warned = fitted(made, inputs)
+    return Discovered(model, config, settings, notes, warned)
 
 
 def edge_table(posterior: Posterior) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from polydag import data
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
-from polydag.studies.clusters import computing_on
-from polydag.studies.fitting import fitted, measures_of, removed
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
 from polydag.studies.methods import chosen
-from polydag.studies.posterior import PosteriorConfig, edge_table
-from polydag.studies.result import Result, versions
+from polydag.studies.posterior import PosteriorConfig, discovered, edge_table
+from polydag.studies.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,42 +141,14 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
     from polydag.learners import MultitaskDiscovery
 
     inputs = load(config) if inputs is None else inputs
-    if config.seed is None:
-        config = dataclasses.replace(config, seed=secrets.randbelow(2**31))
-    settings, notes = settings_of(config), inputs.notes
     first = next(iter(inputs.rows.values()))
-    if "score" not in config.settings and config.discretize is None and not first.discrete:
-        settings["score"] = "bge"
-        notes = (*notes, "All columns are numbers: the score is bge. Cut them into levels with --discretize.")
-    learner = MultitaskDiscovery(
-        method=config.method,
-        discretize=config.discretize,
-        knowledge=inputs.knowledge,
-        random_state=config.seed,
-        n_jobs=config.jobs if config.cluster is None else -1,
-        **settings,
-    )
-    with computing_on(config.cluster):
-        model, warned = fitted(learner, inputs)
-    used = dataclasses.replace(
-        config,
-        data=tuple(map(public, config.data)),
-        method=model.posteriors_[0].method,
-        settings={name: value for name, value in settings.items() if value is not None},
-    )
+    found = discovered(MultitaskDiscovery, config, settings_of(config), inputs, discrete=first.discrete)
+    model = found.model
     sizes = ", ".join(f"{task} ({table.n} rows)" for task, table in inputs.rows.items())
-    return Result(
-        config=used,
-        graph=model.graph_,
-        n=inputs.n,
-        converged=bool(model.converged_),
-        n_iter=model.n_iter_,
-        history=model.history_,
-        pruned=removed(model.pruned_),
-        measures=measures_of(model),
-        notes=(*notes, f"Tasks: {sizes}.", *warned, *_sentences(model)),
-        sha256=dict(inputs.sha256),
-        versions=versions(),
+    return found.result(
+        inputs,
+        method=model.posteriors_[0].method,
+        notes=(f"Tasks: {sizes}.", *found.warned, *_sentences(model)),
         probabilities=model.raw_weights_,
         tables=_tables(model),
         documents=_graphs(model),
