@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking clean
+.PHONY: help demo test test-slow lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,7 +57,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking  ## All benchmarks
+bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -80,6 +80,9 @@ bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
 
 bench-masking: $(VENV)/.bench  ## The cost of masked sums
 	@$(BIN)/python benchmarks/masking.py
+
+bench-private: $(VENV)/.bench  ## What differential privacy costs
+	@$(BIN)/python benchmarks/private.py
 
 bench-discovery: $(VENV)/.bench  ## Posteriors
 	@$(BIN)/python benchmarks/discovery.py
