@@ -349,3 +349,24 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
 def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.DataFrame) -> None:
     with pytest.raises(UsageError, match=why):
         FederatedNotears(**setting).fit(split(rows, 3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["admm", "fedavg"])
+@pytest.mark.parametrize("privacy", ["masked", "none"])
+def test_a_column_that_is_constant_everywhere_is_named(
+    rows: pd.DataFrame, method: str, privacy: Literal["masked", "none"]
+) -> None:
+    parts = split(rows.assign(x3=777.7), 3)
+    with pytest.raises(DataError, match="column x3 is constant"):
+        FederatedNotears(method=method, privacy=privacy).fit(parts)
+
+
+def test_how_sums_are_formed_does_not_decide_between_penalties() -> None:
+    """Several penalties end at one graph here; masks change the last digits of every sum."""
+    truth = simulate.dag(6, expected_edges=6, random_state=5)
+    parts = split(simulate.linear(truth, n=200, random_state=5), 3)
+    plain = FederatedNotears(privacy="none").fit(parts)
+    masked = FederatedNotears(privacy="masked").fit(parts)
+    assert masked.lambda_used_ == pytest.approx(plain.lambda_used_, rel=1e-9)
+    assert masked.raw_weights_ == pytest.approx(plain.raw_weights_, abs=1e-6)
+    assert masked.pruned_["reason"].tolist() == plain.pruned_["reason"].tolist()

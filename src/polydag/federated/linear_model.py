@@ -5,7 +5,9 @@ pooled standard deviations. Then the choice among lanes. With `threshold="ebic"`
 learner's: sites add up the residual sums of squares, edges too weak for the criterion whatever the rest of
 their family (a coefficient of `w` can lower a sum of squares by `w² Σx²` at most) are dropped, and for what
 is left the sum of the sites' losses as functions of a family's coefficients decides: the covariances of pairs
-within one candidate family. With a number, only the residual sums of squares are needed.
+within one candidate family. Where ADMM ends depends on its path more than the pooled learner does, so every
+lane's graph is first improved by hill climbing, within what these covariances tell. With a number, only the
+residual sums of squares are needed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.errors import DataError
 from polydag.federated.groups import require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array, Sizes, Step
@@ -26,12 +29,14 @@ from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.orientation import weakest_cycle_edges
 from polydag.regression import extended_bic_penalty
+from polydag.solvers.climbing import climb
 from polydag.solvers.notears import lasso_rates
 from polydag.solvers.penalised import Penalty, descend
-from polydag.solvers.pruning import best_of, prune
+from polydag.solvers.pruning import Pruned, best_of, first_lowest, prune
 
 LANES = 5
-_SCREEN = 0.3  # of the least weight that could pass; penalised weights are shrunken
+_SCREEN = 0.6  # of the least weight that could pass; penalised weights are shrunken
+_SPREAD = 1e-12  # of a column's mean: what is left of the deviation of a constant one
 _TOLD = ("centre", "rows", "scale", "pooled_scale")
 _CENTRE, _SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("centre", "scale", "losses", "families"))
 
@@ -89,7 +94,7 @@ class LinearModel:
     def _scaled(self, state: State, total: Total) -> tuple[State, None]:
         variance = total.arrays["squares"] / np.maximum(state["rows"], 1.0)[:, None]
         pooled = np.sqrt(variance.max(axis=0))
-        pooled = np.where(pooled > 0, pooled, 1.0)
+        self._require_spread(pooled, np.abs(state["centre"]).max(axis=0))
         typical = float(np.exp(2 * np.log(pooled).mean()))
         lambdas = self._lambdas(typical, float(state["rows"].max()))
         lanes = len(lambdas)
@@ -102,6 +107,12 @@ class LinearModel:
             "theta": np.zeros((lanes, self.d, self.d)),
             "h": np.zeros(lanes),
         }, None
+
+    def _require_spread(self, deviation: Array, size: Array) -> None:
+        flat = deviation <= _SPREAD * np.maximum(size, 1e-300)
+        if flat.any():
+            told = ", ".join(name for name, each in zip(self.names, flat, strict=True) if each)
+            raise DataError(f"All sites: column {told} is constant. Leave it out.")
 
     def _lambdas(self, typical: float, n: float) -> Array:
         """One penalty; or a path from the size of chance correlations between two columns, halving."""
@@ -165,7 +176,7 @@ class LinearModel:
         if self.threshold != "ebic":
             edges = (candidates != 0).sum(axis=(1, 2))
             criterion = (n * np.log(variance)).sum(axis=1) + price * edges
-            best = int(np.argmin(criterion))
+            best = first_lowest(criterion)
             return state, self._answer(state, best, candidates[best], float(criterion[best]))
         least = np.sqrt(np.expm1(price / n) * variance)  # what a scaled weight has to be, at least
         strong = np.abs(candidates) * state["pooled_scale"][:, None] >= _SCREEN * least[:, None, :]
@@ -189,9 +200,16 @@ class LinearModel:
         grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
         rows = state["rows"]
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
-        results = [prune(loss, W, self.masks, "ebic") for W in state["candidates"]]
+        known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
+        results = [self._climbed(loss, W, known) for W in state["candidates"]]
         best = best_of(loss, results)
         return state, self._answer(state, best, results[best].weights, results[best].criterion)
+
+    def _climbed(self, loss: LeastSquares, W: Array, known: NDArray[np.bool_]) -> Pruned:
+        """The lane's graph, improved within what is known: where ADMM ends depends on its path."""
+        first = prune(loss, W, self.masks, "ebic").weights
+        better = climb(loss, (first != 0) | self.masks.required, known, self.masks)
+        return prune(loss, better.astype(float), self.masks, "ebic")
 
     def _answer(self, state: State, best: int, weights: Array, criterion: float) -> Answer:
         return Answer(

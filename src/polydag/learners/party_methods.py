@@ -223,7 +223,10 @@ def _from_rounds(result: Arrays, names: tuple[str, ...], masks: Masks, *, settle
         Graph((weights != 0) | masks.required, names, weights),
         raw,
         history,
-        [(Edge(names[i], names[j], float(raw[i, j])), "weak") for i, j in np.argwhere(gone)],
+        [
+            (Edge(names[i], names[j], float(raw[i, j])), "turned" if weights[j, i] else "weak")
+            for i, j in np.argwhere(gone)
+        ],
         bool(settled and float(result["h"]) <= _ACYCLIC),
         int(history.loc[history["lambda_"] == lambda_, "round"].max()),
         lambda_,

@@ -15,6 +15,9 @@ from polydag.regression import fit_graph
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-6  # criteria that differ by less are those of equivalent graphs
+_RELATIVE = 1e-8
+
 
 class Pruned(NamedTuple):
     """Least-squares weights of an acyclic graph, its extended BIC, and the removed edges with the reason."""
@@ -49,5 +52,13 @@ def best_of(loss: LeastSquares, results: Sequence[Pruned]) -> int:
     Equivalent graphs have the same, up to rounding; least squares, the method's own loss, tells them apart.
     Of one graph found several times the first is taken.
     """
-    rank = [(round(each.criterion, 6), float(f"{loss.value(each.weights):.8g}")) for each in results]
-    return min(range(len(rank)), key=rank.__getitem__)
+    criterion = np.array([each.criterion for each in results])
+    lowest = np.flatnonzero(criterion <= criterion.min() + _ROUNDING)
+    return int(lowest[first_lowest([loss.value(results[k].weights) for k in lowest.tolist()])])
+
+
+def first_lowest(values: Sequence[float] | Array) -> int:
+    """The first that is the lowest up to rounding, so that how a sum was formed does not decide."""
+    found = np.asarray(values)
+    least = found.min()
+    return int(np.argmax(found <= least + _RELATIVE * abs(least)))
