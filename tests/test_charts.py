@@ -8,7 +8,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag.plot.charts import Box, BoxPanel, Curve, CurvePanel, _quantile, box_charts, curve_charts
+from polydag.plot.charts import (
+    Box,
+    BoxPanel,
+    Curve,
+    CurvePanel,
+    Line,
+    Panel,
+    _quantile,
+    box_charts,
+    curve_charts,
+    line_charts,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 numbers = st.lists(st.floats(-1e4, 1e4, allow_nan=False), min_size=1, max_size=12)
@@ -46,3 +57,15 @@ def test_curves_lie_inside_their_panels_in_rows_of_four() -> None:
 def test_a_panel_without_values_is_drawn_empty() -> None:
     root = ET.fromstring(box_charts([BoxPanel("nothing", "y", [Box("none", [])])]))
     assert not list(root.iter(f"{SVG}circle"))
+
+
+@given(st.lists(st.text(alphabet="abc", min_size=2, max_size=28), min_size=1, max_size=9, unique=True))
+@settings(max_examples=30, deadline=None)
+def test_the_legend_stays_within_the_picture(labels: list[str]) -> None:
+    lines = [Line(label, [0.0, 1.0], [0.0, 0.0]) for label in labels]
+    root = ET.fromstring(line_charts([Panel("p", "x", [1, 2], lines)]))
+    shown = [text for text in root.iter(f"{SVG}text") if text.text in labels]
+    assert len({(text.attrib["x"], text.attrib["y"]) for text in shown}) == len(labels)
+    for text in shown:
+        assert float(text.attrib["y"]) < float(root.attrib["height"])
+        assert float(text.attrib["x"]) + 6 * len(text.text or "") <= float(root.attrib["width"]) + 1

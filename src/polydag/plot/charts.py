@@ -11,6 +11,7 @@ from polydag.plot.drawing import FONT, INK, SOFT
 
 # Told apart by everyone (Okabe and Ito 2008), and by their marks where colours are not printed.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_KEY, _LETTER, _LINE = 34.0, 6.0, 18.0  # of a legend: the sign and its space, a letter, a line
 _WIDTH, _HEIGHT = 300.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 42.0
 _TICKS = 4
@@ -86,7 +87,8 @@ def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int) 
     """Panels in rows, and what their lines are called."""
     width = _WIDTH * min(max(len(drawn), 1), per_row)
     below = _HEIGHT * -(-len(drawn) // per_row)
-    height = below + 26.0
+    places = _legend_places(labels, width)
+    height = below + 26.0 + (places[-1][1] if places else 0.0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{escape(FONT)}" font-size="11">',
@@ -95,14 +97,22 @@ def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int) 
     for number, panel in enumerate(drawn):
         row, column = divmod(number, per_row)
         parts += [f'<g transform="translate({column * _WIDTH:g} {row * _HEIGHT:g})">', *panel, "</g>"]
-    for number, label in enumerate(labels):
-        x = _LEFT + number * max(110.0, (width - _LEFT) / max(len(labels), 1))
+    for number, (label, (x, down)) in enumerate(zip(labels, places, strict=True)):
+        y = below + 9 + down
         parts += [
-            f'<path d="M{x:.1f} {below + 9:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
-            _mark(x + 9, below + 9, number),
-            f'<text x="{x + 24:.1f}" y="{below + 13:g}" fill="{INK}">{escape(label)}</text>',
+            f'<path d="M{x:.1f} {y:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
+            _mark(x + 9, y, number),
+            f'<text x="{x + 24:.1f}" y="{y + 4:g}" fill="{INK}">{escape(label)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _legend_places(labels: Sequence[str], width: float) -> list[tuple[float, float]]:
+    """Where each label stands: one below the other in as many columns as the longest has room for."""
+    longest = max((len(label) for label in labels), default=0)
+    columns = max(1, min(len(labels), int((width - _LEFT) // (_KEY + longest * _LETTER))))
+    step = (width - _LEFT) / columns
+    return [(_LEFT + k % columns * step, k // columns * _LINE) for k in range(len(labels))]
 
 
 def _colour(number: int) -> str:
