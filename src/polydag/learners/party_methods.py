@@ -216,6 +216,7 @@ def _from_varying(result: Arrays, program: own.Varying, locals_: Mapping[str, Lo
 def _from_rounds(result: Arrays, names: tuple[str, ...], masks: Masks, *, settled: bool) -> Reading:
     weights, raw = result["weights"], result["raw_weights"]
     gone = (raw != 0) & (weights == 0) & ~masks.required
+    turned = (weights.T != 0) & (np.abs(raw) > np.abs(raw.T))
     history = _history(result["history"])
     lambda_ = float(result["lambda_"])
     settled = settled or bool(result["settled"].all())
@@ -224,7 +225,7 @@ def _from_rounds(result: Arrays, names: tuple[str, ...], masks: Masks, *, settle
         raw,
         history,
         [
-            (Edge(names[i], names[j], float(raw[i, j])), "turned" if weights[j, i] else "weak")
+            (Edge(names[i], names[j], float(raw[i, j])), "turned" if turned[i, j] else "weak")
             for i, j in np.argwhere(gone)
         ],
         bool(settled and float(result["h"]) <= _ACYCLIC),

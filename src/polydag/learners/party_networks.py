@@ -23,7 +23,8 @@ from polydag.stats.rows import numeric_rows, require_finite
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
-_PAPER_THRESHOLD, _PAPER_LAMBDA2 = 0.3, 0.01
+PAPER_LAMBDA2 = 0.01
+_PAPER_THRESHOLD = 0.3
 
 
 class Networks:
@@ -41,7 +42,7 @@ class Networks:
         paper = settings.schedule == "paper"
         threshold = None if settings.threshold == "ebic" else settings.threshold
         return NotearsMLP(
-            lambda2=_PAPER_LAMBDA2 if paper else settings.lambda2,
+            lambda2=PAPER_LAMBDA2 if paper else settings.lambda2,
             hidden=settings.hidden,
             mask=None if self.kind == "mlp" else "gumbel",
             acyclicity=settings.acyclicity,
@@ -95,7 +96,7 @@ class Networks:
             self.kind,
             settings.hidden,
             lambda_,
-            _PAPER_LAMBDA2 if paper else settings.lambda2,
+            PAPER_LAMBDA2 if paper else settings.lambda2,
             usual if settings.threshold == "ebic" else settings.threshold,
             "expm" if paper else settings.acyclicity,
             standard=not paper,

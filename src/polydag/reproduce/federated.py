@@ -140,10 +140,19 @@ def graphs(sample: Sample) -> dict[str, Graph]:
 
 
 def network_graphs(sample: Sample) -> dict[str, Graph]:
-    """What each method with neural networks finds; a party alone has our pooled learner."""
+    """What each method with neural networks finds; a party alone has the published penalties."""
     from polydag.learners.nonlinear import NotearsMLP
+    from polydag.learners.party_networks import PAPER_LAMBDA2, Networks
 
-    vote, best = _alone(sample, lambda: NotearsMLP(random_state=0))
+    vote, best = _alone(
+        sample,
+        lambda: NotearsMLP(
+            lambda_=Networks.alone_lambda,
+            lambda2=PAPER_LAMBDA2,
+            threshold=PAPER_THRESHOLD,
+            random_state=0,
+        ),
+    )
     default = FederatedNotears(model="mlp", privacy="none", random_state=0)
     paper = clone(default).set_params(schedule="paper").fit(sample.parts).graph_
     ours = default.fit(sample.parts).graph_
