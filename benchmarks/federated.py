@@ -3,7 +3,8 @@
 Erdős–Rényi graphs with d expected edges, weights ±[0.5, 2], rows divided evenly over K parties; three
 regimes: equal error variances (the paper's), unequal ones, and standardised columns, where least squares
 cannot know directions and errors are counted on CPDAGs. `TARGETS` holds what is asked for at equal variances.
-`results/federated.csv` has means, standard errors and targets, `federated_runs.csv` every run,
+`results/federated.csv` has means, standard errors and targets, `federated_runs.csv` every run (those of
+earlier sessions stay where the same setting, regime and contender is not measured again),
 `federated_stated.csv` what the paper says in words, `federated_growth.csv` the cost of a round.
 """
 
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from keeping import keep, machine
+from keeping import RESULTS, keep, machine
 
 from polydag import GES, EqualVariance, GaussianStats, Graph, Notears, metrics, simulate
 from polydag.errors import ConvergenceWarning
@@ -263,17 +264,43 @@ def main() -> None:
         if rows and not chosen.no_save:
             keep(name, rows, place)
 
-    found = []
     for regime in chosen.regimes:
         for setting in chosen.settings:
             contenders = [name for name in chosen.contenders if _runs(name, setting, regime)]
-            for seed in range(chosen.first, chosen.first + chosen.seeds):
-                found += [measure(setting, regime, contender, seed) for contender in contenders]
-            tell(summary([row for row in found if (row["setting"], row["regime"]) == (setting, regime)]))
-            store("federated_runs", found)
-            store("federated", summary(found))
+            seeds = range(chosen.first, chosen.first + chosen.seeds)
+            found = [measure(setting, regime, contender, seed) for seed in seeds for contender in contenders]
+            others = earlier({(setting, regime, contender) for contender in contenders})
+            whole = in_order(found if chosen.no_save else others + found)
+            tell(summary([row for row in whole if (row["setting"], row["regime"]) == (setting, regime)]))
+            store("federated_runs", whole)
+            store("federated", summary(whole))
     store("federated_stated", stated(chosen.stated) if chosen.stated else [])
     store("federated_growth", [] if chosen.no_growth else growth())
+
+
+def earlier(replaced: set[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """Runs of earlier sessions but for those of the same setting, regime and contender."""
+    path = RESULTS / "federated_runs.csv"
+    if not path.exists():
+        return []
+    kept = pd.read_csv(path, keep_default_na=False)
+    rows: list[dict[str, Any]] = kept.to_dict("records")
+    return [row for row in rows if (row["setting"], row["regime"], row["contender"]) not in replaced]
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As a session of everything would have measured them."""
+    regimes, settings, contenders = list(REGIMES), list(SETTINGS), list(CONTENDERS)
+
+    def place(row: dict[str, Any]) -> tuple[int, int, int, int]:
+        return (
+            regimes.index(row["regime"]),
+            settings.index(row["setting"]),
+            int(row["seed"]),
+            contenders.index(row["contender"]),
+        )
+
+    return sorted(rows, key=place)
 
 
 def _runs(contender: str, setting: str, regime: str) -> bool:
