@@ -1,4 +1,4 @@
-"""Partial-order MCMC: states against enumeration, moves against plain Python, chains against exact sums."""
+"""Chains of orders: states and places against enumeration, moves and chains against exact distributions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydag.checkpoint import saving
-from polydag.discovery import bucket, chains, exact_posterior, family_table, mcmc_posterior, with_prior
+from polydag.discovery import (
+    bucket,
+    chains,
+    exact_posterior,
+    family_table,
+    mcmc,
+    mcmc_posterior,
+    with_prior,
+)
 from polydag.discovery.chains import Length, run_chains
 from polydag.discovery.diagnostics import diagnose
 from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.mcmc import BucketSampler
+from polydag.discovery.mcmc import OrderSampler, OrderWalker
+from polydag.discovery.orders import Orders
+from polydag.discovery.orders.search import combined, search
+from polydag.discovery.ranked import undominated
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.knowledge import Knowledge
@@ -166,39 +177,46 @@ def test_a_permutation_of_variables_permutes_the_answer(seed: int, spread: float
     assert space.log_weight(inside) == pytest.approx(space.log_weight(order), rel=1e-13, abs=1e-12)
 
 
-@pytest.mark.parametrize("spread", [1.0, 20.0, 3000.0])
-@pytest.mark.parametrize("power", [1.0, 0.4])
-def test_swaps_against_plain_python(spread: float, power: float) -> None:
-    """The same proposals, accepted by weights from enumeration."""
-    from polydag.discovery.bucket import _kernels
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 6),
+    top=st.integers(0, 4),
+    spread=st.sampled_from(SPREADS),
+    share=st.sampled_from([0.0, 0.3]),
+)
+@settings(max_examples=40, deadline=None)
+def test_places_against_enumeration(seed: int, n: int, top: int, spread: float, share: float) -> None:
+    table = random_table(n, min(top, n - 1), seed, spread=spread, impossible=share)
+    try:
+        order = Orders(table).start(np.random.default_rng(seed)).order
+    except DataError:
+        return
+    space = Orders(table)
+    total = order_weight(table, tuple(order))
+    assert space.state(order).log_weight == pytest.approx(total, rel=1e-12, abs=1e-12)
+    for node in range(n):
+        rest = [int(v) for v in order if v != node]
+        exact = [order_weight(table, (*rest[:p], node, *rest[p:])) for p in range(n)]
+        found = space.places(order, node)
+        # What is never drawn need not be weighed to the last digit.
+        seen = np.array(exact) > max(exact) - 30
+        np.testing.assert_allclose(found[seen], np.array(exact)[seen], rtol=1e-12, atol=1e-11)
+        assert (found[~seen] < max(exact) - 29).all()
 
-    table, space, order = random_space(6, 2, 3, 5, spread=spread)
-    rng = np.random.default_rng(0)
-    places = space._pairs(60, rng)
-    chance = np.log(1.0 - rng.random(60))
-    twin, accepted = order.copy(), 0
-    for (a, b), limit in zip(places, chance, strict=True):
-        proposed = twin.copy()
-        proposed[[a, b]] = twin[[b, a]]
-        gain = state_weight(table, proposed, space.begin) - state_weight(table, twin, space.begin)
-        if limit < power * gain:
-            twin, accepted = proposed, accepted + 1
-    logs = space.weigh(order)
-    found = _kernels.swaps(order, space.begin, logs, power, places, chance, space._families, space._room)
-    assert np.array_equal(order, twin)
-    assert found == accepted
-    assert logs.sum() + space.reference == pytest.approx(
-        state_weight(table, order, space.begin), rel=1e-12, abs=1e-10
-    )
 
-
-def test_pairs_are_of_different_buckets_and_all_occur() -> None:
-    _, space, _ = random_space(8, 3, 1, 0)
-    pairs = space._pairs(4000, np.random.default_rng(0))
-    number = np.searchsorted(space.begin, pairs, side="right") - 1
-    assert (number[:, 0] != number[:, 1]).all()
-    seen = {tuple(sorted(pair)) for pair in pairs.tolist()}
-    assert len(seen) == math.comb(8, 2) - 3 - 3 - 1
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([10.0, 30.0, 1000.0]))
+@settings(max_examples=25, deadline=None)
+def test_families_that_subsets_outshine_do_not_matter(seed: int, spread: float) -> None:
+    table = random_table(6, 4, seed, spread=spread, impossible=0.1)
+    kept = undominated(table)
+    left_out = (kept.scores == -np.inf) & (table.scores > -np.inf)
+    assert left_out.any() or spread < 30
+    for node in range(6):
+        others = [v for v in range(6) if v != node]
+        for size in range(6):
+            for before in itertools.combinations(others, size):
+                full, few = (alpha(one, node, frozenset(before)) for one in (table, kept))
+                assert few == pytest.approx(full, rel=1e-15, abs=1e-12)
 
 
 def test_linear_orders_are_drawn_by_their_weights() -> None:
@@ -222,31 +240,75 @@ def all_states(n: int, begin: Index) -> dict[bytes, Index]:
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])
-@pytest.mark.parametrize("move", ["swap", "shift"])
-def test_each_move_alone_keeps_the_distribution(move: str, power: float) -> None:
-    """From states drawn by weight, one move later they still are."""
-    table, space, _ = random_space(5, 2, 2, 8, spread=1.5)
-    states = list(all_states(5, space.begin).values())
-    logs = np.array([state_weight(table, order, space.begin) for order in states])
+@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw"])
+def test_each_move_alone_keeps_the_distribution(
+    move: str, power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From orders drawn by weight, one move later they still are."""
+    table = random_table(5, 2, 8, spread=1.5)
+    space = Orders(table)
+    walker = OrderWalker(OrderSampler(space, bucket.scaled(table), 3))
+    orders = list(itertools.permutations(range(5)))
+    logs = np.array([order_weight(table, order) for order in orders])
     target = np.exp(power * (logs - logs.max()))
     target /= target.sum()
-    rng = np.random.default_rng(1)
-    place = {order.tobytes(): k for k, order in enumerate(states)}
-    count, after = 5000, np.zeros(len(states))
-    weights = [space.weigh(order) for order in states]
-    moved = 0
-    for k in rng.choice(len(states), count, p=target):
-        order, own = states[k].copy(), weights[k].copy()
-        if move == "swap":
-            moved += space.swap(order, own, power, 1, rng)
+    rng, room = np.random.default_rng(1), space.room()
+    monkeypatch.setattr("polydag.discovery.orders._ARRANGED", 3)
+    desk = space.desk()
+    place = {order: k for k, order in enumerate(orders)}
+    count, after, moved = 8000, np.zeros(len(orders)), 0
+    for k in rng.choice(len(orders), count, p=target):
+        state = space.state(np.array(orders[k]))
+        if move == "relocate":
+            space.relocate(state, 1, power, rng, room)
+        elif move == "arrange":
+            space.arrange(state, 1, power, rng, room, desk)
         else:
-            space.shift(order, own, power, rng)
-        key = np.concatenate([np.sort(order[a:b]) for a, b in itertools.pairwise(space.begin)])
-        moved += move == "shift" and place[key.tobytes()] != k
-        after[place[key.tobytes()]] += 1
+            state = walker._redrawn(state, power, rng)
+        now = place[tuple(state.order.tolist())]
+        assert state.log_weight == pytest.approx(logs[now], abs=1e-11)
+        moved += now != k
+        after[now] += 1
     assert moved > count / 20
     z = (after - count * target) / np.sqrt(count * target * (1 - target) + 1e-9)
     assert np.abs(z).max() < 4.5
+
+
+def rugged() -> FamilyTable:
+    """Scores of many rows: hundreds of logarithms between one family and another."""
+    rng = np.random.default_rng(2)
+    z = rng.standard_normal((40_000, 9))
+    for j in range(1, 9):
+        z[:, j] += sum(0.6 * z[:, k] for k in rng.choice(j, min(j, 3), replace=False))
+    frame = pd.DataFrame(np.digitize(z / z.std(axis=0), [-1, 0, 1]), columns=list("abcdefghi"))
+    frame = frame[[*"gbfiahced"]]
+    return with_prior(family_table(make_score("k2", DiscreteCounts.from_data(frame)), 2))
+
+
+def test_the_search_finds_the_best_network() -> None:
+    table = rugged()
+    space = Orders(table)
+    best = exact_posterior(table).best_graph()[1]
+    for seed in range(3):
+        found = search(space, 2, random_state=seed)
+        reached = [float(space.best_families(space.state(order))[1].sum()) for order in found]
+        assert max(reached) == pytest.approx(best, abs=1e-6)
+        assert min(reached) > best - 10 - 9 * math.log(37)
+    np.testing.assert_array_equal(found, search(space, 2, random_state=seed, n_jobs=2))
+
+
+def test_parts_that_are_better_are_taken_over() -> None:
+    """Two halves without any edge between them, each right in one of two orders."""
+    table = random_table(8, 1, 0)
+    scores = np.where(table.sizes == 0, 0.0, -500.0) * np.ones((8, 1))
+    for child, parent in ((1, 0), (2, 1), (3, 2), (5, 4), (6, 5), (7, 6)):
+        scores[child, table.index(child, [parent])] = 300.0
+        scores[parent, table.index(parent, [child])] = 200.0
+    space = Orders(table.with_scores(scores))
+    one, other = (space.state(np.array(o)) for o in ([0, 1, 2, 3, 7, 6, 5, 4], [3, 2, 1, 0, 4, 5, 6, 7]))
+    assert one.log_weight == pytest.approx(1500) == other.log_weight
+    assert combined(space, one, other).log_weight == pytest.approx(1800)
+    assert combined(space, other, one).log_weight == pytest.approx(1800)
 
 
 @cache
@@ -288,14 +350,14 @@ def test_fifteen_variables_over_many_seeds(seed: int, size: int) -> None:
 
 def test_tempered_chains_have_the_same_posterior() -> None:
     table, exact = fifteen()
-    sampler = BucketSampler(bucket.scaled(table), 8)
+    sampler = OrderSampler(Orders(table), bucket.scaled(table), 8)
     parallel = run_with(sampler, chains._Plan(1, 1000, 10, 5))
     off = np.abs(parallel["edges"].mean(axis=(0, 1)) - exact.probabilities)
     error = diagnose(parallel["edges"]).mcse
     assert (off <= np.maximum(3.5 * error, 0.01)).mean() >= 0.99
 
 
-def run_with(sampler: BucketSampler, plan: chains._Plan) -> dict[str, Any]:
+def run_with(sampler: OrderSampler, plan: chains._Plan) -> dict[str, Any]:
     seeds = np.random.SeedSequence(3).spawn(3)
     walker = sampler.walker()
     parts = []
@@ -368,6 +430,8 @@ def test_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     table, _ = fifteen()
     options: dict[str, Any] = {"bucket_size": 5, "random_state": 3, "n_chains": 2}
     monkeypatch.setattr(chains, "ROUNDS", 2)
+    monkeypatch.setattr(mcmc, "_FIRST_EACH", 20)
+    monkeypatch.setattr(mcmc, "_FIRST", 20)
     whole = mcmc_posterior(table, **options)
     block, left = chains._block, iter(range(2 * 14))
 
@@ -379,8 +443,8 @@ def test_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(chains, "_block", until_stopped)
     with saving(tmp_path, {"seed": "3"}), pytest.raises(KeyboardInterrupt):
         mcmc_posterior(table, **options)
-    stored = len(list(tmp_path.glob("*.npz")))
-    assert stored == 14
+    searched = len(list(tmp_path.glob("*.npz"))) - 14
+    assert 1 <= searched <= 16
     counted: list[int] = []
 
     def counting(*arguments: Any) -> Any:
@@ -416,9 +480,11 @@ def divided_table() -> FamilyTable:
 
 def test_chains_that_disagree_get_company(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "BEFORE_TEMPERING", 1)
-    monkeypatch.setattr(bucket.BucketOrders, "shift", lambda *_: False)  # which would need none
+    monkeypatch.setattr(mcmc, "_FIRST_EACH", 50)
+    monkeypatch.setattr(mcmc, "_FIRST", 50)
+    monkeypatch.setattr(OrderWalker, "_redrawn", lambda _, state, *__: state)  # which would need none
     table = divided_table()
-    found = mcmc_posterior(table, bucket_size=5, random_state=0)
+    found = mcmc_posterior(table, bucket_size=5, random_state=1)  # whose searches end on both peaks
     first, *others = found.history["temperatures"].tolist()
     assert first == 1
     assert set(others) == {chains.TEMPERATURES}
@@ -524,7 +590,8 @@ def test_diagnostics_of_known_traces() -> None:
 
 
 def test_runs_of_any_sampler_need_a_length() -> None:
-    sampler = BucketSampler(bucket.scaled(random_table(5, 2, 0)), 2)
+    table = random_table(5, 2, 0)
+    sampler = OrderSampler(Orders(table), bucket.scaled(table), 2)
     run = run_chains(sampler, Length(n_chains=2, n_steps=100), random_state=0)
     assert run.states.shape == (2, 5, 5)
     assert run.edges.shape == (2, 5, 5, 5)

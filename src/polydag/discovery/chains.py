@@ -10,8 +10,9 @@ exchanged between neighbours), of which only the first is recorded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 ROUNDS = 6  # after the first: 2^6 times its length in all
-BEFORE_TEMPERING = 3  # rounds that end in disagreement before chains get company
+BEFORE_TEMPERING = 5  # rounds that end in disagreement before chains get company
 TEMPERATURES = 5
 _RATIO = 0.75  # of the powers of neighbouring temperatures
 _BLOCKS = 10  # of a round, each stored when it is done
@@ -37,11 +38,22 @@ _FEWEST = 600  # of all chains together, however many edges there are: enough to
 _TRACE = 2**24  # probabilities of edges that are held at once, at most (128 MB) beyond these
 
 
+class Recorded(NamedTuple):
+    """What is kept of a state: a number for each variable, its log weight, and the edges given it.
+
+    `edges[i, j]` is the probability of `i -> j`.
+    """
+
+    state: NDArray[np.int16]
+    log_weight: float
+    edges: Array
+
+
 class Walker(Protocol):
     """One chain's working memory, made in the process that runs it; states are its own affair."""
 
     def start(self, rng: np.random.Generator) -> Any:
-        """A state to begin with."""
+        """Some state to begin with."""
         ...
 
     def pack(self, state: Any) -> NDArray[np.int64]:
@@ -57,15 +69,11 @@ class Walker(Protocol):
         ...
 
     def log_weight(self, state: Any) -> float:
-        """The logarithm of the state's weight."""
+        """The logarithm of the weight that `advance` takes to a power."""
         ...
 
-    def record(self, state: Any) -> NDArray[np.int16]:
-        """The state as it is kept: a number for each variable."""
-        ...
-
-    def edges(self, state: Any) -> Array:
-        """The probability of each edge `[i, j]`, `i -> j`, given the state."""
+    def record(self, state: Any) -> Recorded:
+        """What is kept of a state."""
         ...
 
 
@@ -170,6 +178,7 @@ def run_chains(
     n_jobs: int = 1,
     random_state: int | None = None,
     name: str = "chains",
+    starts: Sequence[NDArray[np.int64]] | None = None,
 ) -> Run:
     """Run chains until they agree, or for as long as asked.
 
@@ -185,12 +194,15 @@ def run_chains(
         The seed of everything.
     name : str
         Of the checkpoints: two runs inside one recording need different names.
+    starts : sequence of arrays, optional
+        The state that each chain begins in, packed; any state otherwise.
     """
     from joblib import Parallel
 
     entropy = np.random.SeedSequence(random_state).entropy
     with Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
         work = _Work(sampler, length.n_chains, entropy, parallel, name)
+        work.states = None if starts is None else [state[None] for state in starts]
         return _chosen(work, length) if length.n_steps is None else _given(work, length)
 
 
@@ -318,9 +330,8 @@ def _block(sampler: Sampler, states: Any, plan: _Plan, seed: np.random.SeedSeque
         if plan.temperatures > 1:
             _exchange(company, powers, walker, turn % 2, rng)
         if plan.thinning:
-            kept["states"].append(walker.record(company[0]))
-            kept["log_weights"].append(walker.log_weight(company[0]))
-            kept["edges"].append(walker.edges(company[0]))
+            for key, value in zip(kept, walker.record(company[0]), strict=True):
+                kept[key].append(value)
     n = sampler.n
     return {
         "at": np.stack([walker.pack(state) for state in company]),

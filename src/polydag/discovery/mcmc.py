@@ -1,8 +1,10 @@
-"""The posterior over orders by Markov chains on bucket orders (Niinimäki, Parviainen and Koivisto 2011).
+"""The posterior over orders by Markov chains, averaged over bucket orders.
 
-Given a state, the probability of an edge is summed over all its linear orders and all their families (as the
-exact method does for all orders); what is sampled is only which state. Averages over states are therefore
-Rao-Blackwellised.
+A chain moves between linear orders, by draws of the place of one variable among the others, of the
+arrangement of a few, and of all orders inside buckets (runs of neighbouring variables) at once. What is
+recorded is the bucket order that a linear order is in (Niinimäki, Parviainen and Koivisto 2011): given that,
+the probability of an edge is summed over all its linear orders and all their families (as the exact method
+does for all orders). Averages over states are therefore Rao-Blackwellised.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.discovery import bucket
-from polydag.discovery.chains import Length, Run, run_chains
+from polydag.discovery.chains import Length, Recorded, Run, run_chains
 from polydag.discovery.diagnostics import MAX_RHAT, MIN_ESS
 from polydag.discovery.draws import BucketDraws
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.features import ModularPosterior
+from polydag.discovery.orders import Orders, State
+from polydag.discovery.orders.search import search
 from polydag.graph import Graph
 
 if TYPE_CHECKING:
@@ -28,77 +32,79 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-_SHIFT = 10  # swaps between two draws through other buckets
-_FIRST, _FIRST_EACH = 500, 50  # steps of the first round: at least, and for each variable
+_FIRST, _FIRST_EACH = 1000, 200  # steps of the first round: at least, and for each variable
 _STATES = 400  # that features and parent sets are averaged over, at most
 _BEST = 50  # states that the best network is looked for in
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
-    order: Index
-    logs: Array
+class OrderSampler:
+    """Orders of a table of families, as `polydag.discovery.chains` runs them."""
 
-
-@dataclass(frozen=True, eq=False)
-class BucketSampler:
-    """Bucket orders of a table of families, as `polydag.discovery.chains` runs them."""
-
+    space: Orders
     scores: bucket.Scaled
     bucket_size: int
 
     @property
     def n(self) -> int:
         """The number of variables."""
-        return self.scores.table.n
+        return self.space.n
 
-    def walker(self) -> BucketWalker:
+    def walker(self) -> OrderWalker:
         """The working memory of a chain."""
-        return BucketWalker(self)
+        return OrderWalker(self)
 
 
-class BucketWalker:
-    """A chain of bucket orders."""
+class OrderWalker:
+    """A chain of linear orders that is recorded as the bucket orders they are in."""
 
-    def __init__(self, sampler: BucketSampler) -> None:
-        self._scores = sampler.scores
-        self._space = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
+    def __init__(self, sampler: OrderSampler) -> None:
+        self._space = sampler.space
+        self._buckets = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
+        self._room, self._desk = sampler.space.room(), sampler.space.desk()
+        # The fewer families are left, the less a relocation costs beside a draw inside buckets.
+        families = sampler.space.table.scores.size / len(sampler.space.ranked.values)
+        self._between = int(np.clip(2.0 * families, 2.0, max(sampler.n, 2)))
 
-    def start(self, rng: np.random.Generator) -> _State:
+    def start(self, rng: np.random.Generator) -> State:
         """A random order that has a positive weight."""
-        return self.unpack(bucket.start(self._scores, rng))
+        return self._space.start(rng)
 
-    def pack(self, state: _State) -> Index:
-        """The variables, bucket by bucket."""
+    def pack(self, state: State) -> Index:
+        """The variables in their order."""
         return state.order
 
-    def unpack(self, packed: Index) -> _State:
+    def unpack(self, packed: Index) -> State:
         """The state of an order."""
-        order = np.array(packed, dtype=np.int64)
-        return _State(order, self._space.weigh(order))
+        return self._space.state(packed)
 
     def advance(
-        self, state: _State, power: float, steps: int, rng: np.random.Generator
-    ) -> tuple[_State, float]:
-        """Swaps, and now and then a draw through other buckets."""
-        order, logs = state.order.copy(), state.logs.copy()
-        accepted = 0
-        for begin in range(0, steps, _SHIFT):
-            accepted += self._space.swap(order, logs, power, min(_SHIFT, steps - begin), rng)
-            self._space.shift(order, logs, power, rng)
-        return _State(order, logs), accepted / steps
+        self, state: State, power: float, steps: int, rng: np.random.Generator
+    ) -> tuple[State, float]:
+        """Draw the places of variables anew, of one, of a few, and now and then of all inside buckets."""
+        found = state.copy()
+        moved = 0
+        for begin in range(0, steps, self._between):
+            moved += self._space.relocate(found, min(self._between, steps - begin), power, rng, self._room)
+            self._space.arrange(found, self._between // 4, power, rng, self._room, self._desk)
+            found = self._redrawn(found, power, rng)
+        return found, moved / steps
 
-    def log_weight(self, state: _State) -> float:
-        """The logarithm of the sum over the state's linear orders."""
-        return float(state.logs.sum()) + self._space.reference
+    def _redrawn(self, state: State, power: float, rng: np.random.Generator) -> State:
+        """An order drawn by weight among those that buckets of any beginning allow."""
+        new = self._space.state(self._buckets.redrawn(state.order, rng))
+        # By weight as it is; where that is taken to a power, a proposal.
+        gain = (power - 1.0) * (new.log_weight - state.log_weight)
+        return new if gain >= 0 or np.log(1.0 - rng.random()) < gain else state
 
-    def record(self, state: _State) -> NDArray[np.int16]:
-        """The bucket of each variable."""
-        return self._space.numbers(state.order)
+    def log_weight(self, state: State) -> float:
+        """The log weight of the order."""
+        return state.log_weight
 
-    def edges(self, state: _State) -> Array:
-        """The probability of each edge given the state."""
-        return self._space.edges(state.order)
+    def record(self, state: State) -> Recorded:
+        """The bucket of each variable, and what follows from all orders of the buckets."""
+        edges, log_weight = self._buckets.summed(state.order)
+        return Recorded(self._buckets.numbers(state.order), log_weight, edges)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,7 +221,7 @@ def mcmc_posterior(
     random_state: int | None = None,
     name: str = "chains",
 ) -> McmcPosterior:
-    """The posterior of every edge over orders, sampled by Markov chains on bucket orders.
+    """The posterior of every edge over orders, sampled by Markov chains.
 
     Parameters
     ----------
@@ -224,13 +230,15 @@ def mcmc_posterior(
     n_chains : int
         Independent chains; at least 2 to see whether they agree.
     n_steps : int, optional
-        The length of each chain, burn-in included. By default it is doubled until R-hat and effective sample
-        size are good for every uncertain edge (`polydag.discovery.diagnostics`), with parallel tempering
-        where chains still disagree, up to 64 times the first round.
+        The length of each chain, burn-in included, from a random order on; a step draws the place of one
+        variable. By default chains begin in orders of high weight that have been searched for
+        (`polydag.discovery.orders.search`), and the length is doubled until R-hat and effective sample size
+        are good for every uncertain edge (`polydag.discovery.diagnostics`), with parallel tempering where
+        chains still disagree, up to 64 times the first round.
     burn_in : int, optional
         Steps at the beginning that are not used; half of all by default.
     bucket_size : int
-        Variables a bucket: larger ones sum over more orders a state, and cost more.
+        Variables a bucket: larger ones sum over more orders at once, and cost more.
     n_jobs : int
         Processes (joblib, also by `joblib.parallel_config`); the draws do not depend on it.
     random_state : int, optional
@@ -238,9 +246,11 @@ def mcmc_posterior(
     name : str
         Of the checkpoints: two posteriors inside one recording need different names.
     """
-    sampler = BucketSampler(bucket.scaled(table), bucket_size)
+    sampler = OrderSampler(Orders(table), bucket.scaled(table), bucket_size)
     length = Length(n_chains, n_steps, burn_in, first=max(_FIRST, _FIRST_EACH * table.n))
-    run = run_chains(sampler, length, n_jobs=n_jobs, random_state=random_state, name=name)
+    options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
+    starts = None if n_steps else search(sampler.space, n_chains, **options)
+    run = run_chains(sampler, length, starts=starts, **options)
     return _posterior(table, run, bucket_size, n_jobs)
 
 

@@ -1,10 +1,9 @@
-"""Bucket orders: their weights, moves between them, and the probabilities of edges given one.
+"""Bucket orders: their weights, draws of their linear orders, and the probabilities of edges given one.
 
 A bucket order stands for all linear orders that put its buckets one after the other; these classes partition
 the linear orders, so that a chain whose target is the sum over a class samples classes with the probability
-they have under the posterior over linear orders (Niinimäki, Parviainen and Koivisto 2011). Two moves: to swap
-two variables of different buckets; and to draw a linear order from the state, draw it anew inside buckets
-that begin elsewhere, and read it as a state again. The second is reversible with respect to the weight.
+they have under the posterior over linear orders (Niinimäki, Parviainen and Koivisto 2011). To draw a linear
+order anew inside buckets, wherever they begin, leaves that posterior as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from polydag.discovery.families import FamilyTable
 from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from polydag.discovery.bucket._kernels import Families, Room
+    from polydag.discovery.bucket.walks._kernels import Families, Room
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -66,11 +65,11 @@ def scaled(table: FamilyTable) -> Scaled:
 class BucketOrders:
     """Bucket orders of the variables of one table, with the working memory of one chain.
 
-    A state is an array of all variables, bucket by bucket, and its buckets' log weights.
+    A state is an array of all variables, bucket by bucket.
     """
 
     def __init__(self, scores: Scaled, bucket_size: int) -> None:
-        from polydag.discovery.bucket import _kernels
+        from polydag.discovery.bucket.walks import _kernels
 
         table = scores.table
         n, width = table.candidates.shape
@@ -104,41 +103,11 @@ class BucketOrders:
         result[order] = np.repeat(np.arange(self.n_buckets), np.diff(self.begin))
         return result
 
-    def weigh(self, order: Index) -> Array:
-        """The log weights of a state's buckets; together with `reference` they add up to the state's."""
-        from polydag.discovery.bucket._kernels import weigh
-
-        logs = np.full(self.n_buckets, -np.inf)
-        weigh(order, self.begin, 0, self.n_buckets - 1, self._families, self._room, logs)
-        return logs
-
     def log_weight(self, order: Index) -> float:
         """The logarithm of the sum over all linear orders of a state."""
-        return float(self.weigh(order).sum()) + self.reference
+        from polydag.discovery.bucket._kernels import weigh
 
-    def swap(self, order: Index, logs: Array, power: float, steps: int, rng: np.random.Generator) -> int:
-        """Propose swaps of two variables, in place; how many were accepted."""
-        from polydag.discovery.bucket._kernels import swaps
-
-        if self.n_buckets == 1:
-            return 0
-        places = self._pairs(steps, rng)
-        chance = np.log(1.0 - rng.random(steps))
-        return int(swaps(order, self.begin, logs, power, places, chance, self._families, self._room))
-
-    def shift(self, order: Index, logs: Array, power: float, rng: np.random.Generator) -> bool:
-        """Draw the state anew through buckets that begin elsewhere, in place; whether that was accepted."""
-        from polydag.discovery.bucket._kernels import shift
-
-        if self.n_buckets == 1:
-            return False
-        first = int(rng.integers(1, self.bucket_size)) if self.bucket_size > 1 else 1
-        other = _begins(self.n, first, self.bucket_size)
-        chance = rng.random((2, self.n))
-        log_chance = float(np.log(1.0 - rng.random()))
-        return bool(
-            shift(order, self.begin, other, logs, power, chance, log_chance, self._families, self._room)
-        )
+        return float(weigh(order, self.begin, self._families, self._room)) + self.reference
 
     def linear_order(self, order: Index, rng: np.random.Generator) -> Index:
         """Draw one of the linear orders of a state, by their weights."""
@@ -148,13 +117,26 @@ class BucketOrders:
         redraw(drawn, self.begin, rng.random(self.n), self._families, self._room)
         return drawn
 
+    def redrawn(self, order: Index, rng: np.random.Generator) -> Index:
+        """The same with buckets that begin anywhere."""
+        from polydag.discovery.bucket._kernels import redraw
+
+        begin = _begins(self.n, int(rng.integers(1, self.bucket_size + 1)), self.bucket_size)
+        drawn = order.copy()
+        redraw(drawn, begin, rng.random(self.n), self._families, self._room)
+        return drawn
+
     def edges(self, order: Index) -> Array:
         """The probability of each edge `[i, j]`, `i -> j`, given the state."""
+        return self.summed(order)[0]
+
+    def summed(self, order: Index) -> tuple[Array, float]:
+        """The probability of each edge given the state, and the log weight of the state."""
         from polydag.discovery.bucket._kernels import edge_shares
 
         result = np.zeros((self.n, self.n))
-        edge_shares(order, self.begin, self._families, self._room, result)
-        return result
+        log_weight = edge_shares(order, self.begin, self._families, self._room, result)
+        return result, float(log_weight) + self.reference
 
     def families(self, node: int, order: Index) -> Array:
         """The probability of each parent set of a node given the state."""
@@ -164,41 +146,6 @@ class BucketOrders:
         family_shares(node, order, self.begin, self._families, self._room, result)
         return result
 
-    def _pairs(self, steps: int, rng: np.random.Generator) -> Index:
-        """Pairs of places in different buckets: of any two, or of neighbours, in turn."""
-        first = rng.integers(0, self.n, steps)
-        sizes = np.diff(self.begin)
-        k = np.searchsorted(self.begin, first, side="right") - 1
-        # Any place outside the bucket of the first.
-        any_other = np.floor(rng.random(steps) * (self.n - sizes[k])).astype(np.int64)
-        any_other += np.where(any_other >= self.begin[k], sizes[k], 0)
-        # Two places of neighbouring buckets, of which the lower one is drawn first.
-        low = rng.integers(0, self.n_buckets - 1, steps)
-        left = self.begin[low] + np.floor(rng.random(steps) * sizes[low]).astype(np.int64)
-        right = self.begin[low + 1] + np.floor(rng.random(steps) * sizes[low + 1]).astype(np.int64)
-        near = np.arange(steps) % 2 == 0
-        return np.column_stack([np.where(near, left, first), np.where(near, right, any_other)])
-
-
-def start(scores: Scaled, rng: np.random.Generator) -> Index:
-    """A random order in which every variable has an allowed parent set among those before it."""
-    table = scores.table
-    n = table.n
-    members = [table.members(node)[table.scores[node] > -np.inf] for node in range(n)]
-    before = np.zeros(n + 1, dtype=bool)
-    before[n] = True  # a place without a member
-    order: list[int] = []
-    left = rng.permutation(n).tolist()
-    while left:
-        # What can come next still can after others: so that this finds an order if there is one.
-        ready = [v for v in left if before[members[v]].all(axis=1).any()]
-        if not ready:
-            raise DataError("No order of the variables has an allowed parent set for every variable.")
-        order.append(ready[0])
-        before[ready[0]] = True
-        left.remove(ready[0])
-    return np.array(order, dtype=np.int64)
-
 
 def _begins(n: int, first: int, size: int) -> Index:
     """Where buckets begin if the first has `first` places and the others `size`."""
@@ -206,7 +153,7 @@ def _begins(n: int, first: int, size: int) -> Index:
 
 
 def _room(n: int, width: int, size: int, max_parents: int) -> Room:
-    from polydag.discovery.bucket import _kernels
+    from polydag.discovery.bucket.walks import _kernels
 
     half, full = 1 << (size - 1), 1 << size
     pairs = width * (width - 1) // 2 + 1 if max_parents > 2 else 1

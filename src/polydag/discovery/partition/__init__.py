@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.discovery.chains import Recorded
 from polydag.discovery.families import FamilyTable
+from polydag.discovery.orders import random_order
 from polydag.discovery.ranked import rank
-from polydag.errors import DataError
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -63,31 +64,17 @@ class Partitions:
 
     def start(self, rng: np.random.Generator) -> State:
         """The partition of a DAG drawn from a random order that allows one."""
+        return self.of_order(random_order(self.table, rng), rng)
+
+    def of_order(self, order: Index, rng: np.random.Generator) -> State:
+        """The partition of a DAG drawn from an order."""
         from polydag.discovery.dags._kernels import draw_dag, levels
 
         dag = np.zeros((self.table.n, self.table.n), dtype=bool)
-        draw_dag(self.ranked, self._order(rng), False, rng, dag)
+        draw_dag(self.ranked, np.argsort(order), False, rng, dag)
         level = np.empty(self.table.n, dtype=np.int64)
         levels(dag, level)
         return self.state(level)
-
-    def _order(self, rng: np.random.Generator) -> Index:
-        """The place of each variable in a random order in which all have an allowed parent set."""
-        table = self.table
-        members = [table.members(node)[table.scores[node] > -np.inf] for node in range(table.n)]
-        before = np.zeros(table.n + 1, dtype=bool)
-        before[-1] = True  # a place without a member
-        place = np.full(table.n, -1, dtype=np.int64)
-        left = rng.permutation(table.n).tolist()
-        for position in range(table.n):
-            # What can come next still can after others: this finds an order if there is one.
-            ready = next((v for v in left if before[members[v]].all(axis=1).any()), None)
-            if ready is None:
-                raise DataError("No order of the variables has an allowed parent set for every variable.")
-            place[ready] = position
-            before[ready] = True
-            left.remove(ready)
-        return place
 
     def state(self, level: Index) -> State:
         """A partition with its weight."""
@@ -139,9 +126,9 @@ class Partitions:
         """The logarithm of the sum over the DAGs of the partition."""
         return state.log_weight
 
-    def record(self, state: State) -> NDArray[np.int16]:
-        """The part of each variable."""
-        return state.level.astype(np.int16)
+    def record(self, state: State) -> Recorded:
+        """The part of each variable, its weight and the edges given it."""
+        return Recorded(state.level.astype(np.int16), state.log_weight, self.edges(state))
 
     def edges(self, state: State) -> Array:
         """The probability of each edge `[i, j]`, `i -> j`, given the partition."""

@@ -7,7 +7,7 @@ partition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from polydag.discovery.chains import Length, run_chains
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.mcmc import ChainPosterior, history_frame
+from polydag.discovery.orders import Orders
+from polydag.discovery.orders.search import search
 from polydag.discovery.partition import Partitions
 from polydag.graph import Graph
 from polydag.progress import report
@@ -136,8 +138,9 @@ def partition_posterior(
     n_chains : int
         Independent chains; at least 2 to see whether they agree.
     n_steps : int, optional
-        The length of each chain, burn-in included, counted in edges that were tried to be turned around. By
-        default it is doubled until the chains agree (`polydag.discovery.chains`).
+        The length of each chain, burn-in included, counted in edges that were tried to be turned around, from
+        a random state on. By default chains begin in good ones (`polydag.discovery.orders.search`), and the
+        length is doubled until they agree (`polydag.discovery.chains`).
     burn_in : int, optional
         Steps at the beginning that are not used; half of all by default.
     n_jobs : int
@@ -148,7 +151,13 @@ def partition_posterior(
         Of the checkpoints: two posteriors inside one recording need different names.
     """
     length = Length(n_chains, n_steps, burn_in, first=max(_FIRST, _FIRST_EACH * table.n))
-    run = run_chains(Partitions(table), length, n_jobs=n_jobs, random_state=random_state, name=name)
+    space, starts = Partitions(table), None
+    options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
+    if n_steps is None:
+        rng = np.random.default_rng(random_state)
+        orders = search(Orders(table), n_chains, **options)
+        starts = [space.of_order(order, rng).level for order in orders]
+    run = run_chains(space, length, starts=starts, **options)
     return PartitionPosterior(
         names=table.names,
         probabilities=np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0),

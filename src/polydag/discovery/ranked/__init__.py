@@ -13,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.discovery import subsets
 from polydag.discovery.families import FamilyTable
 from polydag.errors import DataError
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_BLOCK = 128  # families that are summed side by side
+_BLOCK = 128  # families that are summed side by side, at most
+_FIRST = 8  # in the first block of a node; twice as many in each that follows
 _SPAN = 600.0  # logarithms within a block
+_DROPPED = 1e-13  # of a sum, at most, by families that are left out for their subsets
 
 
 class Ranked(NamedTuple):
@@ -89,6 +92,29 @@ def rank(table: FamilyTable) -> Ranked:
     )  # fmt: skip
 
 
+def undominated(table: FamilyTable) -> FamilyTable:
+    """The table without families that never matter to a sum over all families within a set.
+
+    Where a family fits, so do its subsets. One that scores far less than its best subset is a small part of
+    every sum that it is in; left out are those of which all together are at most 1e-13 of it. With many rows
+    few families stay. Sums over some of the families within a set need not have the subset, and so all of
+    them.
+    """
+    width, top = table.candidates.shape[1], table.max_parents
+    start, choose = subsets.offsets(width, top), subsets.binomials(width, max(top, 1))
+    best = np.full(table.scores.shape, -np.inf)  # score of the best subset
+    for size in range(1, top + 1):
+        own = slice(start[size], start[size + 1])
+        members = table.sets[own, :size].astype(np.int64)
+        for k in range(size):
+            left = np.delete(members, k, axis=1)
+            smaller = start[size - 1] + choose[left, np.arange(1, size)].sum(axis=1)
+            found = np.maximum(best[:, smaller], table.scores[:, smaller])
+            np.maximum(best[:, own], found, out=best[:, own])
+    limit = np.log(_DROPPED / table.scores.shape[1])
+    return table.with_scores(np.where(table.scores < best + limit, -np.inf, table.scores))
+
+
 def _masks(table: FamilyTable) -> NDArray[np.uint64]:
     """The sets of the table as bits; they are positions among the candidates, so the same for every node."""
     c = table.candidates.shape[1]
@@ -103,8 +129,9 @@ def _masks(table: FamilyTable) -> NDArray[np.uint64]:
 
 def _cuts(scores: Array) -> Index:
     """Where blocks begin and end: not too long, and with scores that are near each other."""
-    cuts = [0]
+    cuts, most = [0], _FIRST
     while cuts[-1] < len(scores):
         near = int(np.searchsorted(-scores, _SPAN - scores[cuts[-1]], side="right"))
-        cuts.append(min(near, cuts[-1] + _BLOCK, len(scores)))
+        cuts.append(min(near, cuts[-1] + most, len(scores)))
+        most = min(2 * most, _BLOCK)
     return np.array(cuts)

@@ -180,6 +180,34 @@ def log_parts(ranked, node, outside, wanted, position):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
+def log_apart(ranked, node, outside, wanted, position):  # type: ignore[no-untyped-def]
+    """The logarithms of two sums: without the candidate at one position, and of all, that one included.
+
+    Where the first sum is large enough, so is the second: the rest is as small beside both. Whether the
+    candidate is `outside` does not matter.
+    """
+    a, ra, b, rb = 0.0, 0.0, 0.0, 0.0
+    enough = -np.inf
+    word, bit = position >> 6, np.uint64(1) << np.uint64(position & 63)
+    outside[word] &= ~bit
+    for block in range(ranked.first[node], ranked.first[node + 1]):
+        if ranked.tail[block] < enough:
+            break
+        lo, hi = ranked.start[block], ranked.start[block + 1]
+        if len(ranked.masks) == 1:
+            x, y, _ = _narrow_parts(ranked.masks[0], ranked.values, lo, hi, outside[0], wanted[0], bit)
+        else:
+            x, y, _ = _wide_parts(ranked.masks, ranked.values, lo, hi, outside, wanted, word, bit)
+        other = ranked.reference[block]
+        a, ra = _add(a, ra, x, other)
+        b, rb = _add(b, rb, y, other)
+        if x > 0:
+            enough = _log(a, ra) + _REST
+    alone = _log(a, ra)
+    return alone, np.logaddexp(alone, _log(b, rb))
+
+
+@njit(cache=True, nogil=True)
 def allowed(ranked, f, outside, wanted):  # type: ignore[no-untyped-def]
     """Whether a state allows one family."""
     bad, hit = np.uint64(0), np.uint64(0)

@@ -1,0 +1,1 @@
+"""Walks over the families that a bucket order allows: only `_kernels`."""
