@@ -136,6 +136,15 @@ def test_of_results_that_are_equal_up_to_rounding_the_first_is_taken() -> None:
     assert best_of(loss, [worse, found]) == (1 if found.criterion < worse.criterion else 0)
 
 
+def test_within_the_margin_least_squares_decides() -> None:
+    loss, _ = drawn(2)
+    full = prune(loss, np.triu(np.ones((5, 5)), 1), Knowledge().masks(loss.names), 0.0)
+    fits, lower = full._replace(criterion=3.0), Pruned(np.zeros((5, 5)), 0.0, [])
+    assert loss.value(fits.weights) < loss.value(lower.weights)
+    assert best_of(loss, [lower, fits], margin=4.0) == 1
+    assert best_of(loss, [lower, fits], margin=2.0) == 0
+
+
 @pytest.mark.parametrize("tilt", [-1e-10, 0.0, 1e-10])
 def test_the_first_of_the_lowest(tilt: float) -> None:
     assert first_lowest([3.0, 2.0, 2.0 * (1 + tilt), 5.0]) == 1

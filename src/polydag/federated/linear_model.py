@@ -202,7 +202,8 @@ class LinearModel:
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
         results = [self._climbed(loss, W, known) for W in state["candidates"]]
-        best = best_of(loss, results)
+        # Of graphs that BIC tells apart by less than a parameter's price, least squares takes its own.
+        best = best_of(loss, results, margin=float(np.log(rows.max())))
         return state, self._answer(state, best, results[best].weights, results[best].criterion)
 
     def _climbed(self, loss: LeastSquares, W: Array, known: NDArray[np.bool_]) -> Pruned:

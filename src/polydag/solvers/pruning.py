@@ -46,14 +46,14 @@ def prune(loss: LeastSquares, W: Array, masks: Masks, threshold: float | Literal
     return Pruned(weights, criterion, removed)
 
 
-def best_of(loss: LeastSquares, results: Sequence[Pruned]) -> int:
+def best_of(loss: LeastSquares, results: Sequence[Pruned], margin: float = _ROUNDING) -> int:
     """Which has the lowest criterion.
 
-    Equivalent graphs have the same, up to rounding; least squares, the method's own loss, tells them apart.
-    Of one graph found several times the first is taken.
+    Criteria within `margin` of the lowest do not tell (those of equivalent graphs are the same, up to
+    rounding); least squares, the method's own loss, does. Of one graph found several times, the first.
     """
     criterion = np.array([each.criterion for each in results])
-    lowest = np.flatnonzero(criterion <= criterion.min() + _ROUNDING)
+    lowest = np.flatnonzero(criterion <= criterion.min() + margin)
     return int(lowest[first_lowest([loss.value(results[k].weights) for k in lowest.tolist()])])
 
 
