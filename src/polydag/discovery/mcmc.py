@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-_FIRST, _FIRST_EACH = 1000, 200  # steps of the first round: at least, and for each variable
+_FIRST, _FIRST_EACH = 500, 50  # steps of the first round: at least, and for each variable
+_MANY = 4  # times as many where they are quick
 _STATES = 400  # that features and parent sets are averaged over, at most
 _BEST = 50  # states that the best network is looked for in
 
@@ -63,8 +64,7 @@ class OrderWalker:
         self._buckets = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
         self._room, self._desk = sampler.space.room(), sampler.space.desk()
         # The fewer families are left, the less a relocation costs beside a draw inside buckets.
-        families = sampler.space.table.scores.size / len(sampler.space.ranked.values)
-        self._between = int(np.clip(2.0 * families, 2.0, max(sampler.n, 2)))
+        self._between = int(np.clip(sampler.space.left_out**1.5, 2.0, 4.0 * sampler.n))
 
     def start(self, rng: np.random.Generator) -> State:
         """A random order that has a positive weight."""
@@ -86,7 +86,7 @@ class OrderWalker:
         moved = 0
         for begin in range(0, steps, self._between):
             moved += self._space.relocate(found, min(self._between, steps - begin), power, rng, self._room)
-            self._space.arrange(found, self._between // 4, power, rng, self._room, self._desk)
+            self._space.arrange(found, self._between // 3, power, rng, self._room, self._desk)
             found = self._redrawn(found, power, rng)
         return found, moved / steps
 
@@ -247,7 +247,9 @@ def mcmc_posterior(
         Of the checkpoints: two posteriors inside one recording need different names.
     """
     sampler = OrderSampler(Orders(table), bucket.scaled(table), bucket_size)
-    length = Length(n_chains, n_steps, burn_in, first=max(_FIRST, _FIRST_EACH * table.n))
+    quick = sampler.space.left_out > _MANY
+    first = max(_FIRST, _FIRST_EACH * table.n) * (_MANY if quick else 1)
+    length = Length(n_chains, n_steps, burn_in, first=first)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
     starts = None if n_steps else search(sampler.space, n_chains, **options)
     run = run_chains(sampler, length, starts=starts, **options)

@@ -64,6 +64,11 @@ class Orders:
         """The number of variables."""
         return self.table.n
 
+    @property
+    def left_out(self) -> float:
+        """How many times as many families there are as sums go through."""
+        return self.table.scores.size / len(self.ranked.values)
+
     def start(self, rng: np.random.Generator) -> State:
         """A random order that has a positive weight."""
         return self.state(random_order(self.table, rng))

@@ -37,7 +37,8 @@ _AGAIN = 50  # the same after heating up
 _SHORTEST = 20  # sweeps, at least
 _HEATS = (3.5, 7.0, 14.0) * 3  # powers that are heated up to in a round, beside the first
 _ROUNDS = 16  # at most
-_PATIENCE = 3  # rounds without success, before the search ends
+_PATIENCE = 2  # rounds without success, before the search ends
+_FLAT = 0.05  # from this power on, chains need no search
 _SUCCESS = 1.0  # logarithms, at least
 _FAR = 10.0  # logarithms behind the best, beyond which a peak has no weight beside it
 _ALIKE = 0.5  # logarithms for each variable: searches that are as near after a round need no other
@@ -71,7 +72,7 @@ def search(
     entropy = np.random.SeedSequence(random_state).entropy
     lines: list[State | None] = [None] * n_searches
     best: State | None = None
-    failed = 0
+    flat, failed = first_power(space) >= _FLAT, 0
     with Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
         for number in range(_ROUNDS):
 
@@ -93,19 +94,21 @@ def search(
             report("search for orders", number + 1, _ROUNDS, f"log weight {best.log_weight:.1f} of {weights}")
             failed = 0 if gained >= _SUCCESS else failed + 1
             spread = max(state.log_weight for state in found) - min(state.log_weight for state in found)
-            if failed == _PATIENCE or (not number and spread < _ALIKE * space.n):
+            if flat or failed == _PATIENCE or (not number and spread < _ALIKE * space.n):
                 break
     assert best is not None
+    if flat:
+        return [*orders]
     return [(best if state.log_weight < best.log_weight - _FAR else state).order for state in found]
 
 
 def search_on(space: Orders, best: State | None, rng: np.random.Generator) -> State:
     """One round of a search: from the beginning, and heated up some times."""
     begin = first_power(space)
-    fresh = cooled(space, space.start(rng), begin, _SWEEPS, rng)
+    fresh = cooled(space, space.start(rng), begin, _SWEEPS if begin < _FLAT else 0, rng)
     best = fresh if best is None else combined(space, best, fresh)
     for heat in _HEATS:
-        if begin * heat < 1.0:
+        if begin < _FLAT:
             best = combined(space, best, cooled(space, best, begin * heat, _AGAIN, rng))
     return best
 
