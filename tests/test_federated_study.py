@@ -18,7 +18,7 @@ from polydag.cli.main import app
 from polydag.errors import DataError, NotConvergedError, UsageError
 from polydag.plot.charts import Line, Panel, line_charts, nice_step
 from polydag.reproduce import federated as paper
-from polydag.studies.parties import PartiesConfig, disclosure
+from polydag.studies.parties import PartiesConfig, disclosure, run
 
 
 @pytest.fixture(scope="module")
@@ -324,3 +324,18 @@ def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
     assert checkpoint.has_pieces(tmp_path / "p")
     with checkpoint.saving(tmp_path / "p", {}):
         assert FederatedNotears().fit(parts).graph_ == whole.graph_
+
+
+def test_a_party_of_one_row_takes_part(tmp_path: Path) -> None:
+    rows = simulate.linear(simulate.dag(4, n_edges=4, random_state=0), n=121, random_state=1)
+    cuts = [slice(0, 1), slice(1, 61), slice(61, 121)]
+    for name, part in zip(("a", "b", "c"), cuts, strict=True):
+        rows.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
+    files = tuple(str(tmp_path / f"{name}.csv") for name in ("a", "b", "c"))
+    found = run(PartiesConfig(files, method="moments", seed=0))
+    whole = FederatedNotears(method="moments").fit([rows.iloc[part] for part in cuts])
+    assert found.n == 121
+    assert found.graph == whole.graph_
+    (tmp_path / "a.csv").write_text("x0,x1,x2,x3\n")
+    with pytest.raises(DataError, match=r"a\.csv has column names but no rows\. At least 1 row is needed"):
+        run(PartiesConfig(files, method="moments"))

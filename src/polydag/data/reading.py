@@ -26,6 +26,7 @@ def read(
     kinds: Mapping[str, Kind] | None = None,
     missing: Missing = "error",
     query: str | None = None,
+    least: int = 2,
 ) -> Table:
     """Read a table from a file (CSV, Parquet, Arrow) or a database.
 
@@ -43,11 +44,13 @@ def read(
         label (this shrinks variances), or leave them as they are. Infinite values are never filled in.
     query : str, optional
         The SELECT whose rows are wanted; needed for a database.
+    least : int
+        How many rows there must be: one may do where the table is a part of a whole.
     """
     _known_choice(missing)
     origin, form = find(source, query)
     frame = form.frame(origin, columns)
-    return _settle(frame, kinds, missing, origin.label, partial(form.place, origin))
+    return _settle(frame, kinds, missing, origin.label, partial(form.place, origin), least)
 
 
 def from_frame(
@@ -91,14 +94,17 @@ def _settle(
     missing: Missing,
     label: str,
     place: Callable[[int], str],
+    least: int = 2,
 ) -> Table:
     import pandas as pd
 
     if frame.shape[1] == 0:
         raise DataError(f"{label} has no columns.")
-    if len(frame) < 2:
+    if len(frame) < least:
         found = "column names but no rows" if len(frame) == 0 else "only one row"
-        raise DataError(f"{label} has {found}. At least 2 rows are needed.")
+        raise DataError(
+            f"{label} has {found}. At least {least} {'row is' if least == 1 else 'rows are'} needed."
+        )
     wishes = dict(kinds or {})
     choose(list(frame.columns), list(wishes), label)
     for name, wish in wishes.items():

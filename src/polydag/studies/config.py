@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from polydag import studies
 from polydag.errors import UsageError
@@ -45,6 +45,8 @@ class Config:
     jobs : int
         How many processes may work at once; the result does not depend on it.
     """
+
+    least_rows: ClassVar[int] = 2  # that a source must have
 
     data: tuple[str, ...]
     shape: str = "pooled"

@@ -99,7 +99,10 @@ def is_large(config: Config) -> bool:
 def read_table(
     config: Config, source: str, sha256: dict[str, str], columns: tuple[str, ...] | None = None
 ) -> Table:
-    """One table of a study; its mark is added to `sha256`. `columns` are those of the study by default."""
+    """One table of a study; its mark is added to `sha256`. `columns` are those of the study by default.
+
+    A single row does where the configuration says so: one party's part of a whole.
+    """
     from polydag import data
 
     if config.query is not None and not any(map(is_database, config.data)):
@@ -112,6 +115,7 @@ def read_table(
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
         missing=config.missing,  # type: ignore[arg-type]
         query=config.query if is_database(source) else None,
+        least=config.least_rows,
     )
     sha256[public(source)] = frame_mark(table.frame) if is_database(source) else file_mark(source)
     return table

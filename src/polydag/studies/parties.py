@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
 from polydag.errors import DataError, UsageError
@@ -41,6 +41,8 @@ class PartiesConfig(Config):
 
     `interventions` is the column that says what was set in a row: `none`, a variable, several joined by +.
     """
+
+    least_rows: ClassVar[int] = 1  # a party of any size takes part
 
     shape: str = "parties"
     method: str = "admm"
