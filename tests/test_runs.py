@@ -266,7 +266,8 @@ def test_a_bad_configuration_file(tmp_path: Path, text: str, words: str) -> None
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 from polydag import checkpoint
 from polydag.learners import LEARNERS, StructureLearner
 class Slow(StructureLearner):

@@ -81,7 +81,7 @@ class FederatedNotears(StructureLearner):
     quorum : int, optional
         For masked sums: one more than the parties that may collude without learning anything; where parties
         may drop out ("fedavg", "voting"), as many can open a sum together. By default one more than two
-        thirds; where every party is needed, no more than eight, as a larger one takes time.
+        thirds; where every party is needed, no more than four, as a larger one takes time.
     ledgers : path, optional
         A folder with one file a party, to which all that leaves it is added. Earlier studies in it count:
         no sums are formed that would single out a party beside theirs, and their noise is in the account.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PRIVACY = ("masked", "none")
 PRIVATE_METHODS = ("moments", "admm", "fedavg")
-REHEARSED = 8  # thresholds beyond it take time, and in one process there is nobody to be protected from
+REHEARSED = 4  # thresholds beyond it take time, and in one process there is nobody to be protected from
 PRIVATE_ROUNDS = 30  # of noisy gradients
 
 
