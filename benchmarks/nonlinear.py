@@ -82,8 +82,8 @@ LAGGED: dict[str, Fit] = {
 }
 SETTINGS = {
     "mlp, d=10": Setting(networks(10, 512, 4), 20, MLP),
-    "mlp, d=50": Setting(networks(50, 512, 4), 3, MLP),
-    "masked, d=10": Setting(networks(10, 512, 4), 5, MASKED),
+    "mlp, d=50": Setting(networks(50, 512, 4), 20, MLP),
+    "masked, d=10": Setting(networks(10, 512, 4), 20, MASKED),
     "lagged, d=20": Setting(series(20, 2, 8), 20, LAGGED),
 }
 # What, of which contender, and at most or at least how much; "cost" is the measure beside pooling.
