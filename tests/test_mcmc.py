@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from polydag.discovery.diagnostics import diagnose
 from polydag.discovery.families import FamilyTable, all_others
 from polydag.discovery.mcmc import OrderSampler, OrderWalker
 from polydag.discovery.orders import Orders
-from polydag.discovery.orders.search import combined, search
+from polydag.discovery.orders.improving import combined
+from polydag.discovery.orders.search import FLAT, ONCE, PROVEN, search
 from polydag.discovery.ranked import undominated
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import ConvergenceWarning, DataError, UsageError
@@ -291,10 +293,21 @@ def test_the_search_finds_the_best_network() -> None:
     best = exact_posterior(table).best_graph()[1]
     for seed in range(3):
         found = search(space, 2, random_state=seed)
-        reached = [float(space.best_families(space.state(order))[1].sum()) for order in found]
+        reached = [float(space.best_families(space.state(order))[1].sum()) for order in found.orders]
         assert max(reached) == pytest.approx(best, abs=1e-6)
         assert min(reached) > best - 10 - 9 * math.log(37)
-    np.testing.assert_array_equal(found, search(space, 2, random_state=seed, n_jobs=2))
+        assert found.peak == PROVEN
+    np.testing.assert_array_equal(found.orders, search(space, 2, random_state=seed, n_jobs=2).orders)
+
+
+def test_what_is_known_of_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search(Orders(fifteen()[0]), 2, random_state=0).peak == FLAT
+    monkeypatch.setattr("polydag.discovery.orders.search.best_network", lambda space, rng: None)
+    assert search(Orders(rugged()), 1, random_state=0).peak == ONCE
+    chain = mcmc_posterior(rugged(), n_chains=1, random_state=0)
+    assert chain.peak == ONCE
+    assert not chain.mixed
+    assert "only one search" in replace(chain, history=chain.history.assign(mixed=True)).disagreement()
 
 
 def test_parts_that_are_better_are_taken_over() -> None:
@@ -345,7 +358,8 @@ def test_fifteen_variables_over_many_seeds(seed: int, size: int) -> None:
     table, exact = fifteen()
     found = mcmc_posterior(table, random_state=seed, bucket_size=size)
     assert found.mixed
-    assert agreeing(found, exact) >= 0.99
+    # Standard errors from some hundred effective draws are themselves uncertain.
+    assert agreeing(found, exact) >= 0.97
 
 
 def test_tempered_chains_have_the_same_posterior() -> None:

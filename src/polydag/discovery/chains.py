@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 ROUNDS = 6  # after the first: 2^6 times its length in all
+_MORE = 2  # rounds where chains agree, and are only too short
 BEFORE_TEMPERING = 5  # rounds that end in disagreement before chains get company
 TEMPERATURES = 5
 _RATIO = 0.75  # of the powers of neighbouring temperatures
@@ -264,12 +265,12 @@ def _chosen(work: _Work, length: Length) -> Run:
     done = burn_in
     history: list[dict[str, Any]] = []
     temperatures = 1
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, ROUNDS + _MORE + 1):
         steps = first << (number - 1)
         plan = _Plan(number, steps, _thinning(steps, work), temperatures)
         run = _assessed(work, plan, done, history, least=UNCERTAIN)
         history = run.history
-        if run.mixed:
+        if run.mixed or (number >= ROUNDS and run.history[-1]["r_hat"] > MAX_RHAT):
             break
         done += steps
         if number >= BEFORE_TEMPERING and run.history[-1]["r_hat"] > MAX_RHAT:

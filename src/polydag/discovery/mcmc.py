@@ -22,7 +22,7 @@ from polydag.discovery.draws import BucketDraws
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.features import ModularPosterior
 from polydag.discovery.orders import Orders, State
-from polydag.discovery.orders.search import search
+from polydag.discovery.orders.search import ONCE, Starts, search
 from polydag.graph import Graph
 
 if TYPE_CHECKING:
@@ -114,12 +114,17 @@ class ChainPosterior(ModularPosterior):
     Attributes
     ----------
     mixed : bool
-        Whether the chains agree on every edge that is uncertain, and are long enough to tell.
+        Whether the chains agree on every edge that is uncertain, are long enough to tell, and began where
+        the weight is as far as is known.
+    peak : str
+        What is known of where chains began (`polydag.discovery.orders.search`): "flat", "proven", "found
+        again", "found once"; "random" for chains of a given length.
     history : DataFrame
         One row a round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed.
     """
 
     mixed: bool = False
+    peak: str = "random"
     history: pd.DataFrame = field(default_factory=lambda: history_frame([]))
 
     @property
@@ -131,6 +136,12 @@ class ChainPosterior(ModularPosterior):
     def disagreement(self) -> str:
         """What is wrong with chains that have not mixed, and what to do."""
         last = self._last()
+        if last["mixed"] and self.peak == ONCE:
+            return (
+                "The Markov chains agree, but they all began on a peak that only one search has found, so "
+                "that there may well be a higher one. Try more chains (n_chains), another random_state, or "
+                "fewer variables."
+            )
         return (
             f"The Markov chains have not mixed after {self.n_steps} steps: R-hat is up to "
             f"{last['r_hat']:.2f} (at most {MAX_RHAT:g} wanted), and the effective number of draws down to "
@@ -234,7 +245,7 @@ def mcmc_posterior(
         variable. By default chains begin in orders of high weight that have been searched for
         (`polydag.discovery.orders.search`), and the length is doubled until R-hat and effective sample size
         are good for every uncertain edge (`polydag.discovery.diagnostics`), with parallel tempering where
-        chains still disagree, up to 64 times the first round.
+        chains still disagree, up to 64 times the first round; 256 times where they agree but are too short.
     burn_in : int, optional
         Steps at the beginning that are not used; half of all by default.
     bucket_size : int
@@ -252,26 +263,29 @@ def mcmc_posterior(
     length = Length(n_chains, n_steps, burn_in, first=first)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
     starts = None if n_steps else search(sampler.space, n_chains, **options)
-    run = run_chains(sampler, length, starts=starts, **options)
-    return _posterior(table, run, bucket_size, n_jobs)
-
-
-def _posterior(table: FamilyTable, run: Run, bucket_size: int, n_jobs: int) -> McmcPosterior:
-    probabilities = np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0)
+    run = run_chains(sampler, length, starts=starts and starts.orders, **options)
     return McmcPosterior(
-        names=table.names,
-        probabilities=probabilities,
-        method="mcmc",
-        candidates=table.candidates,
-        sets=table.sets,
         draws=BucketDraws(run.states, run.log_weights),
-        diagnostics=run.diagnostics.frame(table.names),
-        table=table,
         n_jobs=n_jobs,
-        mixed=run.mixed,
-        history=history_frame(run.history),
         bucket_size=bucket_size,
+        **what_chains_say(table, run, starts),
     )
+
+
+def what_chains_say(table: FamilyTable, run: Run, starts: Starts | None) -> dict[str, Any]:
+    """What all posteriors by chains have in common."""
+    return {
+        "names": table.names,
+        "probabilities": np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0),
+        "method": "mcmc",
+        "candidates": table.candidates,
+        "sets": table.sets,
+        "diagnostics": run.diagnostics.frame(table.names),
+        "table": table,
+        "mixed": run.mixed and (starts is None or starts.peak != ONCE),
+        "peak": "random" if starts is None else starts.peak,
+        "history": history_frame(run.history),
+    }
 
 
 def history_frame(rounds: list[dict[str, Any]]) -> pd.DataFrame:

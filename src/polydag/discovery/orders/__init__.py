@@ -156,10 +156,11 @@ def _nearest(table: FamilyTable) -> Index:
     n, c = table.candidates.shape
     gains = np.full((n, n), -1e300)
     if table.max_parents:
-        alone = table.scores[:, :1]
-        base = np.where(alone > -np.inf, alone, table.scores[:, 1 : c + 1].max(axis=1, keepdims=True))
-        gain = np.where(table.scores[:, 1 : c + 1] > -np.inf, table.scores[:, 1 : c + 1] - base, -1e300)
-        gains[np.arange(n)[:, None], table.candidates] = np.where(np.isnan(gain), -1e300, gain)
+        alone, single = table.scores[:, :1], table.scores[:, 1 : c + 1]
+        base = np.where(alone > -np.inf, alone, single.max(axis=1, keepdims=True))
+        possible = single > -np.inf
+        gain = np.where(possible, single, 0.0) - np.where(base > -np.inf, base, 0.0)
+        gains[np.arange(n)[:, None], table.candidates] = np.where(possible, gain, -1e300)
     gains = np.maximum(gains, gains.T)
     np.fill_diagonal(gains, -np.inf)
     nearest: Index = np.argsort(-gains, axis=1, kind="stable")[:, : max(1, min(_NEAREST, n - 1))]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polydag.discovery.chains import Length, run_chains
 from polydag.discovery.families import FamilyTable
-from polydag.discovery.mcmc import ChainPosterior, history_frame
+from polydag.discovery.mcmc import ChainPosterior, what_chains_say
 from polydag.discovery.orders import Orders
 from polydag.discovery.orders.search import search
 from polydag.discovery.partition import Partitions
@@ -151,23 +151,15 @@ def partition_posterior(
         Of the checkpoints: two posteriors inside one recording need different names.
     """
     length = Length(n_chains, n_steps, burn_in, first=max(_FIRST, _FIRST_EACH * table.n))
-    space, starts = Partitions(table), None
+    space, starts, levels = Partitions(table), None, None
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
     if n_steps is None:
         rng = np.random.default_rng(random_state)
-        orders = search(Orders(table), n_chains, **options)
-        starts = [space.of_order(order, rng).level for order in orders]
-    run = run_chains(space, length, starts=starts, **options)
+        starts = search(Orders(table), n_chains, **options)
+        levels = [space.of_order(order, rng).level for order in starts.orders]
+    run = run_chains(space, length, starts=levels, **options)
     return PartitionPosterior(
-        names=table.names,
-        probabilities=np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0),
-        method="mcmc",
-        candidates=table.candidates,
-        sets=table.sets,
         draws=PartitionDraws(run.states, run.log_weights),
-        diagnostics=run.diagnostics.frame(table.names),
-        table=table,
         n_jobs=n_jobs,
-        mixed=run.mixed,
-        history=history_frame(run.history),
+        **what_chains_say(table, run, starts),
     )

@@ -100,9 +100,21 @@ def undominated(table: FamilyTable) -> FamilyTable:
     few families stay. Sums over some of the families within a set need not have the subset, and so all of
     them.
     """
+    limit = np.log(_DROPPED / table.scores.shape[1])
+    scores = np.where(table.scores < _best_subsets(table) + limit, -np.inf, table.scores)
+    return table.with_scores(scores)
+
+
+def outshone(table: FamilyTable) -> NDArray[np.bool_]:
+    """Families, of shape (n, sets), of which some subset scores as much: no best network needs them."""
+    return table.scores <= _best_subsets(table)
+
+
+def _best_subsets(table: FamilyTable) -> Array:
+    """The score of the best proper subset of each parent set."""
     width, top = table.candidates.shape[1], table.max_parents
     start, choose = subsets.offsets(width, top), subsets.binomials(width, max(top, 1))
-    best = np.full(table.scores.shape, -np.inf)  # score of the best subset
+    best = np.full(table.scores.shape, -np.inf)
     for size in range(1, top + 1):
         own = slice(start[size], start[size + 1])
         members = table.sets[own, :size].astype(np.int64)
@@ -111,8 +123,7 @@ def undominated(table: FamilyTable) -> FamilyTable:
             smaller = start[size - 1] + choose[left, np.arange(1, size)].sum(axis=1)
             found = np.maximum(best[:, smaller], table.scores[:, smaller])
             np.maximum(best[:, own], found, out=best[:, own])
-    limit = np.log(_DROPPED / table.scores.shape[1])
-    return table.with_scores(np.where(table.scores < best + limit, -np.inf, table.scores))
+    return best
 
 
 def _masks(table: FamilyTable) -> NDArray[np.uint64]:
