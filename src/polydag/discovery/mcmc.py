@@ -165,9 +165,12 @@ class McmcPosterior(ChainPosterior):
     ----------
     bucket_size : int
         Of the sampled states.
+    begun : tuple of int arrays
+        The orders that chains began in, where they were searched for.
     """
 
     bucket_size: int = 10
+    begun: tuple[Index, ...] = ()
 
     @property
     def _advice(self) -> str:
@@ -189,7 +192,7 @@ class McmcPosterior(ChainPosterior):
         return total / len(orders)
 
     def best_graph(self) -> tuple[Graph, float]:
-        """The network with the highest log score found in the best sampled states; and that score."""
+        """The network with the highest log score of the best sampled states and those begun in; its score."""
         table = self._table()
         space = bucket.BucketOrders(bucket.scaled(table), self.bucket_size)
         weights = self.draws.log_weights.ravel()
@@ -197,8 +200,9 @@ class McmcPosterior(ChainPosterior):
         _, first = np.unique(states, axis=0, return_index=True)
         rng = np.random.default_rng(0)  # the same answer every time
         best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
-        for k in first[np.argsort(-weights[first], kind="stable")][:_BEST]:
-            order = space.linear_order(np.argsort(states[k], kind="stable"), rng)
+        sampled = states[first[np.argsort(-weights[first], kind="stable")][:_BEST]]
+        inside = [space.linear_order(np.argsort(state, kind="stable"), rng) for state in sampled]
+        for order in (*self.begun, *inside):
             own = _best_families(table, order)
             score = float(table.scores[np.arange(table.n), own].sum())
             if score > best:
@@ -268,6 +272,7 @@ def mcmc_posterior(
         draws=BucketDraws(run.states, run.log_weights),
         n_jobs=n_jobs,
         bucket_size=bucket_size,
+        begun=() if starts is None else tuple(starts.orders),
         **what_chains_say(table, run, starts),
     )
 
