@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,8 @@ from polydag.federated.linear_model import LinearModel
 from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.moments import Moments
+from polydag.federated.network_model import NetworkModel
+from polydag.federated.networks import NetworkLocal
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.programs import Program
 from polydag.federated.resuming import pack, unpack
@@ -242,6 +246,62 @@ def test_fedavg_goes_on_without_a_site(sites: dict[str, Site]) -> None:
     away = run(coordinator, sites, carry=losing("site 1", lambda m: 5 <= m.round <= 8))
     assert away.finished
     assert not same_arrays(away.coordinator.result, run(coordinator, sites).coordinator.result)
+
+
+def networks(sites: dict[str, Site]) -> tuple[Coordinator, dict[str, Site]]:
+    rng = np.random.default_rng(0)
+    tables = {name: pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc")) for name in sites}
+    masks = Knowledge().masks(tuple("abc"))
+    model = NetworkModel(tuple("abc"), masks, "mlp", 2, 0.02, 0.003, 0.2, "logdet")
+    own = {name: Site(NetworkLocal(table, "mlp", 2)) for name, table in tables.items()}
+    return Coordinator(FedAvg(model, max_rounds=3)), own
+
+
+def forgetful(coordinator: Coordinator, sites: dict[str, Site], **more: Any) -> Federation:
+    """Every site begins anew with every question."""
+    federation = begin(sites)
+    while federation.coordinator.status == RUNNING:
+        later = run(coordinator, sites, federation, rounds=1, **more)
+        federation = Federation(later.coordinator, begin(sites).sites)
+    return federation
+
+
+@pytest.mark.parametrize("kind", ["linear", "networks", "votes"])
+def test_sites_of_fedavg_and_votes_keep_nothing_and_may_come_late(sites: dict[str, Site], kind: str) -> None:
+    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    coordinator, own = Coordinator(FedAvg(path, max_rounds=6)), sites
+    if kind == "networks":
+        coordinator, own = networks(sites)
+    elif kind == "votes":
+        coordinator = Coordinator(VotingPath(dataclasses.replace(path, threshold=0.0)))
+        own = {name: Site(LinearLocal(site.local.data, Notears())) for name, site in sites.items()}
+    whole = run(coordinator, own)
+    assert same_arrays(forgetful(coordinator, own).coordinator.result, whole.coordinator.result)
+    for missed in range(1, whole.coordinator.round):
+        late = run(coordinator, own, carry=losing("site 1", lambda m, at=missed: m.round == at))
+        assert late.finished
+
+
+def test_every_sum_of_fedavg_is_divided_by_the_rows_of_those_who_answered(sites: dict[str, Site]) -> None:
+    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    coordinator = Coordinator(FedAvg(path, max_rounds=40))
+    asked: dict[str, int] = {}
+
+    def note(message: Message) -> list[Message]:
+        asked.setdefault(str(message.meta.get("task", "")), message.round)
+        return [message]
+
+    whole = run(coordinator, sites, carry=note).coordinator.result
+    for task in ("centre", "scale", "losses", "families"):
+        away = losing("site 1", lambda m, at=asked[task]: m.round == at)
+        found = run(coordinator, sites, carry=away).coordinator.result
+        assert found["pooled_scale"] == pytest.approx(whole["pooled_scale"], rel=0.15)
+        rows = 180 - 40 if task == "families" else 180
+        assert float(found["criterion"]) / rows == pytest.approx(float(whole["criterion"]) / 180, abs=0.2)
+    three = {name: site for name, site in sites.items() if name != "site 1"}
+    away = losing("site 1", lambda m: m.round in (asked["centre"], asked["scale"]))
+    found = run(coordinator, sites, carry=away).coordinator.result
+    assert np.array_equal(found["pooled_scale"], run(coordinator, three).coordinator.result["pooled_scale"])
 
 
 def test_a_time_out_of_another_round_means_nothing(sites: dict[str, Site]) -> None:

@@ -97,15 +97,13 @@ def test_what_sites_say_of_networks_adds_up_to_pooling(kind: Kind, parts: list[p
 
 def test_a_typical_error_is_that_of_the_pooled_learner(parts: list[pd.DataFrame]) -> None:
     rows = pd.concat(parts)
-    ask = Ask("errors", {"centre": rows.to_numpy().mean(axis=0)[None]})
-    locals_ = [NetworkLocal(part) for part in parts]
-    group = Ask("centre", {"group": np.zeros(4, dtype=np.int64)}, {"columns": NAMES})
-    answers = [local.answer(local.answer({}, group)[0], ask)[1] for local in locals_]
+    group = np.zeros(4, dtype=np.int64)
+    ask = Ask("errors", {"group": group, "centre": rows.to_numpy().mean(axis=0)[None]})
+    answers = [NetworkLocal(part).answer({}, ask)[1] for part in parts]
     size = sum(each["log_error"][0] for each in answers) / sum(each["weight"][0] for each in answers)
     S = np.linalg.inv(np.cov(rows.T)).diagonal()
     assert np.exp(size) == pytest.approx(np.exp(-0.5 * np.log(S).mean()), rel=0.15)
-    few = NetworkLocal(parts[0].iloc[:5])
-    told = few.answer(few.answer({}, group)[0], ask)[1]
+    told = NetworkLocal(parts[0].iloc[:5]).answer({}, ask)[1]
     assert told["weight"][0] == told["log_error"][0] == 0
 
 

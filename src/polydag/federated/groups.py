@@ -33,5 +33,6 @@ def require_rows(names: Sequence[str], group: NDArray[np.int64], rows: NDArray[n
     """Say which variable no row scores; `rows` are the numbers of rows of each group, over all sites."""
     if nobody := [name for name, g in zip(names, group, strict=True) if not rows[g] > 0]:
         raise DataError(
-            f"{nobody[0]} was set in every row at every site, so nothing can be learned of its causes."
+            f"{nobody[0]} was set in every row at every site that answered, so nothing can be learned of its "
+            "causes."
         )

@@ -139,11 +139,12 @@ class LinearLocal:
         sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
         # How many directions the rows span: what a typical eigenvalue of S_k is measured by.
         rank = np.array([min(float(n.max()), float(len(self.names)))])
-        return {**state, "group": group}, {"rows": n, "sums": sums, "rank": rank}
+        return state, {"rows": n, "sums": sums, "rank": rank}
 
     def _scale(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        state = {**state, "centre": ask.arrays["centre"]}
-        return state, {"squares": np.array([gram.diagonal() for gram in self._grams(state)])}
+        known = _constants(ask)
+        squares = np.array([gram.diagonal() for gram in self._grams(known)])
+        return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The statistics about the common centre, per set of intervened variables."""
@@ -160,7 +161,7 @@ class LinearLocal:
             sent[f"offsets[{label}]"] = n * off
             scatter = np.zeros((d, d)) if part is None else part.scatter + n * np.outer(off, off)
             sent[f"scatter[{label}]"] = scatter
-        return {**state, "centre": ask.arrays["centre"]}, sent
+        return state, sent
 
     def _factorised(self, state: State) -> Factors:
         """One eigendecomposition a group, made on first use and kept."""
@@ -192,10 +193,7 @@ class LinearLocal:
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """Stateless: a proximal step from W on this site's own mean loss, weighted by its rows."""
         constants = _constants(ask)
-        own = np.array(
-            [max(self._own_rows(g, constants["group"]), 0.0) for g in range(len(constants["rows"]))]
-        )
-        share = own / constants["rows"]
+        share = self._own_rows(constants) / constants["rows"]
         W, tau = ask.arrays["W"], ask.arrays["tau"]
         B = W.copy()
         for g, weight in enumerate(share):
@@ -205,26 +203,28 @@ class LinearLocal:
         columns = share[constants["group"]]
         return state, {"parameters": B * columns, "share": columns}
 
-    def _own_rows(self, g: int, group: NDArray[np.int64]) -> float:
-        return float(sum(part.n for part in self.rows_for(g, group)))
+    def _own_rows(self, known: State) -> Array:
+        """How many rows score each group: every sum has its own, as sites may be missing in any of them."""
+        groups = range(len(known["centre"]))
+        return np.array([float(sum(part.n for part in self.rows_for(g, known["group"]))) for g in groups])
 
     def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The residual sum of squares of every variable, for each of several W."""
         W = ask.arrays["weights"]
-        state = {**state, **_constants(ask)}
+        known = {**state, **_constants(ask)}
         residual = np.eye(W.shape[1]) - W
         squares = np.empty(W.shape[:2])
-        for g, gram in enumerate(self._grams(state)):
-            members = state["group"] == g
+        for g, gram in enumerate(self._grams(known)):
+            members = known["group"] == g
             columns = residual[:, :, members]
             squares[:, members] = np.einsum("lij,ik,lkj->lj", columns, gram, columns, optimize=True)
-        return state, {"squares": squares}
+        return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _families(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The loss of candidate families: covariances of pairs that occur in one family, nothing else."""
-        state = {**state, **_constants(ask)}
-        grams = self._grams(state)
-        return state, {"families": grams[ask.arrays["pairs"].astype(bool)]}
+        known = {**state, **_constants(ask)}
+        families = self._grams(known)[ask.arrays["pairs"].astype(bool)]
+        return state, {"rows": self._own_rows(known), "families": families}
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""

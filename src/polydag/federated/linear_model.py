@@ -83,16 +83,20 @@ class LinearModel:
         )
 
     def _centred(self, state: State, total: Total) -> tuple[State, Ask]:
-        rows = total.arrays["rows"]
-        require_rows(self.names, self.group, rows)
+        rows = self._rows(total)
         centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
         # The sum of ranks over all sites: by it a site's eigenvalues are sized.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
-        return state, Ask("scale", {"centre": centre})
+        return state, Ask("scale", {"group": self.group, "centre": centre})
+
+    def _rows(self, total: Total) -> Array:
+        """The rows, per group, of those who answered: in every sum others may be missing."""
+        require_rows(self.names, self.group, total.arrays["rows"])
+        return total.arrays["rows"]
 
     def _scaled(self, state: State, total: Total) -> tuple[State, None]:
-        variance = total.arrays["squares"] / np.maximum(state["rows"], 1.0)[:, None]
+        variance = total.arrays["squares"] / np.maximum(self._rows(total), 1.0)[:, None]
         pooled = np.sqrt(variance.max(axis=0))
         self._require_spread(pooled, np.abs(state["centre"]).max(axis=0))
         typical = float(np.exp(2 * np.log(pooled).mean()))
@@ -169,7 +173,7 @@ class LinearModel:
         return np.where(kept, W, 0.0)
 
     def _screened(self, state: State, total: Total, told: Arrays) -> tuple[State, Ask | Answer]:
-        n = state["rows"][self.group]
+        n = self._rows(total)[self.group]
         variance = np.maximum(total.arrays["squares"], 1e-300) / n
         candidates = state["candidates"]
         price = extended_bic_penalty(float(n.max()), self.d)
@@ -198,7 +202,7 @@ class LinearModel:
         upper = np.zeros(state["pairs"].shape)
         upper[state["pairs"].astype(bool)] = total.arrays["families"]
         grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        rows = state["rows"]
+        rows = self._rows(total)
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
         results = [self._climbed(loss, W, known) for W in state["candidates"]]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.federated.messages import Arrays
@@ -76,10 +77,15 @@ class NetworkModel:
         """The parameters."""
         return network_shape(self.kind, self.d, self.hidden)
 
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The same rows score every variable."""
+        return np.zeros(self.d, dtype=np.int64)
+
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        together = np.zeros(self.d, dtype=np.int64)  # the same rows score every variable
-        return {"question": _CENTRE}, Ask("centre", {"group": together}, {"columns": list(self.names)})
+        ask = Ask("centre", {"group": self.group}, {"columns": list(self.names)})
+        return {"question": _CENTRE}, ask
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The common centre, then the common unit."""
@@ -88,12 +94,12 @@ class NetworkModel:
             centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
             sites = np.array(total.n_sites)
             state = {**state, "question": _ERRORS, "rows": rows, "centre": centre, "sites": sites}
-            return state, Ask("errors", {"centre": centre})
+            return state, Ask("errors", {"group": self.group, "centre": centre})
         return self._with_unit(state, total), None
 
     def _with_unit(self, state: State, total: Total) -> State:
         n = float(state["rows"][0])
-        pooled = np.sqrt(total.arrays["squares"][0] / max(n, 1.0))
+        pooled = np.sqrt(total.arrays["squares"][0] / max(float(total.arrays["rows"][0]), 1.0))
         pooled = np.where(pooled > 0, pooled, 1.0)
         weight = float(total.arrays["weight"][0])
         size = float(total.arrays["log_error"][0]) / weight if weight > 0 else float(np.log(pooled).mean())
@@ -141,8 +147,8 @@ class NetworkModel:
         """Ask for slopes and residuals, then choose among lanes."""
         if total is None:
             return {**state, "question": _EFFECTS}, Ask("effects", {"W": state["theta"], **told})
-        n = float(state["rows"][0])
         share = float(total.arrays["share"][0])  # of the rows: some sites may be missing
+        n = float(state["rows"][0]) * share
         found = {name: array / share for name, array in total.arrays.items()}
         strengths = [self._strength(state, lane, found) for lane in range(len(state["lambdas"]))]
         kept = [threshold_graph(each, self.masks.required, self.threshold)[0] for each in strengths]

@@ -173,7 +173,7 @@ class NetworkLocal:
         sent = {"share": share, "residuals": residuals}
         if isinstance(loss, MLP):
             sent["slopes"] = np.array([loss.squared_slopes(theta) for theta in W])
-        return known, sent
+        return state, sent
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from polydag.federated.iterative import Iterative
 from polydag.federated.linear_model import LinearModel
+from polydag.federated.messages import Arrays
 from polydag.federated.model import HISTORY, Array
 from polydag.federated.programs import Answer, Ask, State, Total
 
@@ -48,6 +49,15 @@ class VotingPath(Iterative):
     """
 
     model: LinearModel
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """Whoever is there votes; every sum has its own number of rows."""
+        return True
+
+    def everything(self, state: State) -> Arrays:
+        """Those who vote need not have been there before."""
+        return self.model.told(state)
 
     def start(self, state: State) -> tuple[State, Ask]:
         """Ask for everyone's graphs; the path is sized for the rows of one site."""
