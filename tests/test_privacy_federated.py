@@ -19,6 +19,7 @@ from polydag import FederatedNotears, GaussianStats, Notears, simulate
 from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
 from polydag.federated.engine import begin
+from polydag.federated.groups import centre_question
 from polydag.federated.guard import Guard
 from polydag.federated.linear import LinearLocal
 from polydag.federated.machine import DONE, STOPPED, UNWILLING, SiteState
@@ -76,7 +77,7 @@ class Repeated:
 
     def _ask(self, number: int) -> Ask:
         over = self.over[number % len(self.over)]
-        return Ask("centre", {"group": GROUP}, {"columns": list(NAMES)}, over)
+        return dataclasses.replace(centre_question(NAMES, GROUP), sites=over)
 
     def begin(self) -> tuple[State, Ask]:
         return {"found": np.zeros(0), "sites": np.zeros(0)}, self._ask(0)

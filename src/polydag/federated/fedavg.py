@@ -70,7 +70,8 @@ class FedAvg(Iterative):
     def _ask(self, state: State, number: int) -> Ask:
         tau = np.full(len(state["lambdas"]), self._tau(number))
         arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
-        return Ask("average", arrays, {"narrow": ["parameters"]}, sites=self._asked(number))
+        returns = {"parameters": state["theta"].shape, "share": self.model.share_shape}
+        return Ask("average", arrays, {"narrow": ["parameters"]}, self._asked(number), returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Average, then the server's step."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
+from polydag.federated.programs import Ask
 
 
 def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> NDArray[np.int64]:
@@ -27,6 +28,13 @@ def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> 
     pattern = [tuple(name in targets for targets in known) for name in names]
     order = {each: number for number, each in enumerate(dict.fromkeys(pattern))}
     return np.array([order[each] for each in pattern], dtype=np.int64)
+
+
+def centre_question(names: Sequence[str], group: NDArray[np.int64]) -> Ask:
+    """Ask for numbers of rows and sums, by which rows are centred."""
+    groups, d = int(group.max()) + 1, len(names)
+    returns = {"rows": (groups,), "sums": (groups, d), "rank": (1,)}
+    return Ask("centre", {"group": group}, {"columns": list(names)}, returns=returns)
 
 
 def require_rows(names: Sequence[str], group: NDArray[np.int64], rows: NDArray[np.float64]) -> None:

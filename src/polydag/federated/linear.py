@@ -9,7 +9,7 @@ coordinator chooses: with the pooled standard deviations, ρ2 has no units.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.errors import DataError
+from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]
-Task = Callable[[State, Ask], tuple[State, Arrays]]
 UNITS = 100.0  # a column whose scale is this far from the pooled one was probably measured in other units
+
+
+_CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
 
 
 class Factors(NamedTuple):
@@ -81,23 +84,26 @@ class LinearLocal:
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum that was asked for."""
-        tasks = self.tasks()
-        if ask.task not in tasks:
-            raise DataError(f"This site does not know the question {ask.task!r}.")
-        return tasks[ask.task](state, ask)
+        return known_task(self.tasks(), ask).answer(state, ask)
 
     def tasks(self) -> dict[str, Task]:
-        """What it can be asked."""
+        """What it can be asked; `g` are groups, `l` lanes."""
         return {
-            "centre": self._centre,
-            "scale": self._scale,
-            "scatter": self._scatter,
-            "consensus": self._consensus,
-            "average": self._average,
-            "losses": self._losses,
-            "families": self._families,
-            "vote": self._vote,
+            "centre": Task(self._centre, {"group": "d"}, ("columns",)),
+            "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
+            "scatter": Task(self._scatter, {"centre": "gd"}, ("regimes",)),
+            "consensus": Task(self._consensus, {"W": "ldd", "rho": "l"}, ("relax",), _CONSTANTS),
+            "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
+            "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
+            "families": Task(self._families, {"pairs": "gdd"}, once=_CONSTANTS),
+            "vote": Task(self._vote, meta=("columns",)),
         }
+
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """What is missing in a question, or wrong with it; raises where the study is of other columns."""
+        task = known_task(self.tasks(), ask)
+        require_columns(ask, self.names)
+        return damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
         """Columns whose scale here is far from the pooled one."""
@@ -105,11 +111,6 @@ class LinearLocal:
             return []
         own = np.sqrt(sum(part.scatter.diagonal() for part in self._parts) / self.n_rows)
         return other_units(self.names, own, arrays["pooled_scale"])
-
-    def require_columns(self, ask: Ask) -> None:
-        """Decline a study of other columns."""
-        if list(ask.meta["columns"]) != list(self.names):
-            raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
 
     def rows_for(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
         """The statistics of the rows that score the variables of one group."""
@@ -131,7 +132,6 @@ class LinearLocal:
         return np.array([self._gram(state, g) for g in range(len(state["centre"]))])
 
     def _centre(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        self.require_columns(ask)
         group = ask.arrays["group"]
         parts = [self.rows_for(g, group) for g in range(int(group.max()) + 1)]
         n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
@@ -228,7 +228,6 @@ class LinearLocal:
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
-        self.require_columns(ask)
         return state, own_vote(self.learner, self.stats, len(self.names), ask)
 
 
@@ -254,7 +253,25 @@ def _alone(learner: Any, data: Any, d: int) -> tuple[Array, Array]:
 
 def _constants(ask: Ask) -> dict[str, Any]:
     """What the coordinator says once, or every time to a site that keeps nothing."""
-    return {name: ask.arrays[name] for name in ("group", "centre", "rows", "scale") if name in ask.arrays}
+    return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}
+
+
+def known_task(tasks: Mapping[str, Task], ask: Ask) -> Task:
+    """The task of a question."""
+    if ask.task not in tasks:
+        raise DataError(f"This site does not know the question {ask.task!r}.")
+    return tasks[ask.task]
+
+
+def lanes_of(state: State) -> dict[str, int]:
+    """The lanes of a study under way, as a length of shapes."""
+    return {"l": len(state["pending"])} if "pending" in state else {}
+
+
+def require_columns(ask: Ask, names: tuple[str, ...]) -> None:
+    """Decline a study of other columns."""
+    if list(ask.meta.get("columns", names)) != list(names):
+        raise DataError(column_difference(tuple(ask.meta["columns"]), names))
 
 
 def other_units(names: tuple[str, ...], own: Array, pooled: Array) -> list[str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import centre_question, require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array, Sizes, Step
 from polydag.federated.programs import Answer, Ask, State, Total
@@ -73,8 +73,7 @@ class LinearModel:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        ask = Ask("centre", {"group": self.group}, {"columns": list(self.names)})
-        return {"question": _CENTRE}, ask
+        return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The common centre, then the common scale."""
@@ -88,7 +87,8 @@ class LinearModel:
         # The sum of ranks over all sites: by it a site's eigenvalues are sized.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
-        return state, Ask("scale", {"group": self.group, "centre": centre})
+        returns = {"rows": rows.shape, "squares": centre.shape}
+        return state, Ask("scale", {"group": self.group, "centre": centre}, returns=returns)
 
     def _rows(self, total: Total) -> Array:
         """The rows, per group, of those who answered: in every sum others may be missing."""
@@ -129,6 +129,11 @@ class LinearModel:
         """Groups, the common centre, total rows and scales."""
         return {"group": self.group, **{name: state[name] for name in _TOLD}}
 
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """A share for each variable: some rows score only some of them."""
+        return (self.d,)
+
     def sizes(self, state: State) -> Sizes:
         """Scaled eigenvalues are sized by how many directions all sites' rows span."""
         rank = max(float(state["rank"][0]), 1.0)
@@ -163,7 +168,8 @@ class LinearModel:
             if len(raw) == 1:
                 return state, self._answer(state, 0, candidates[0], np.nan)
         state = {**state, "question": _LOSSES, "candidates": candidates}
-        return state, Ask("losses", {"weights": candidates, **told})
+        returns = {"rows": state["rows"].shape, "squares": candidates.shape[:2]}
+        return state, Ask("losses", {"weights": candidates, **told}, returns=returns)
 
     def _by_number(self, W: Array) -> Array:
         assert self.threshold != "ebic"
@@ -187,7 +193,8 @@ class LinearModel:
         candidates = np.where(strong | self.masks.required, candidates, 0.0)
         pairs = self._pairs((candidates != 0) | self.masks.required)
         state = {**state, "question": _FAMILIES, "candidates": candidates, "pairs": pairs}
-        return state, Ask("families", {"pairs": pairs, **told})
+        returns = {"rows": state["rows"].shape, "families": (int(pairs.sum()),)}
+        return state, Ask("families", {"pairs": pairs, **told}, returns=returns)
 
     def _pairs(self, edges: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Per group: the pairs that stand together in a family of any lane; each pair once."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.federated.groups import centre_question
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Sizes, Step
 from polydag.federated.networks import Kind, network_shape
@@ -84,8 +85,7 @@ class NetworkModel:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        ask = Ask("centre", {"group": self.group}, {"columns": list(self.names)})
-        return {"question": _CENTRE}, ask
+        return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The common centre, then the common unit."""
@@ -94,7 +94,8 @@ class NetworkModel:
             centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
             sites = np.array(total.n_sites)
             state = {**state, "question": _ERRORS, "rows": rows, "centre": centre, "sites": sites}
-            return state, Ask("errors", {"group": self.group, "centre": centre})
+            returns = {"rows": (1,), "squares": (1, self.d), "log_error": (1,), "weight": (1,)}
+            return state, Ask("errors", {"group": self.group, "centre": centre}, returns=returns)
         return self._with_unit(state, total), None
 
     def _with_unit(self, state: State, total: Total) -> State:
@@ -121,6 +122,11 @@ class NetworkModel:
         seed = np.array(self.seed)
         return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _TOLD}}
 
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """One number."""
+        return (1,)
+
     def sizes(self, state: State) -> Sizes:
         """In the common unit the pooled loss curves by about one."""
         return Sizes(1 / float(state["sites"]), 1.0)
@@ -146,7 +152,8 @@ class NetworkModel:
     def finish(self, state: State, total: Total | None, told: Arrays) -> tuple[State, Ask | Answer]:
         """Ask for slopes and residuals, then choose among lanes."""
         if total is None:
-            return {**state, "question": _EFFECTS}, Ask("effects", {"W": state["theta"], **told})
+            ask = Ask("effects", {"W": state["theta"], **told}, returns=self._effects_returned(state))
+            return {**state, "question": _EFFECTS}, ask
         share = float(total.arrays["share"][0])  # of the rows: some sites may be missing
         n = float(state["rows"][0]) * share
         found = {name: array / share for name, array in total.arrays.items()}
@@ -166,6 +173,11 @@ class NetworkModel:
             "h": state["h"][best],
         }
         return state, Answer(answer)
+
+    def _effects_returned(self, state: State) -> dict[str, tuple[int, ...]]:
+        lanes, d = len(state["lambdas"]), self.d
+        slopes = {} if isinstance(self.shape, MaskedShape) else {"slopes": (lanes, d, d)}
+        return {"share": (1,), "residuals": (lanes, d), **slopes}
 
     def _strength(self, state: State, lane: int, arrays: Arrays) -> Array:
         theta, shape = state["theta"][lane], self.shape

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
+from polydag.federated.checks import Task, damage
 from polydag.federated.ledger import Noise
-from polydag.federated.linear import column_difference
+from polydag.federated.linear import known_task, require_columns
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
 from polydag.federated.moments import Moments
-from polydag.federated.programs import Answer, Ask, State, Total
+from polydag.federated.programs import Answer, Ask, Shapes, State, Total
 from polydag.federated.proximity import Proximity
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy import clipping
@@ -88,10 +89,21 @@ class PrivateLocal:
             raise DataError(f"Under differential privacy this site does not answer {ask.task!r}.")
         return Shared(float(ask.meta["multiplier"]), sensitivity, int(ask.meta["honest"])), size
 
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """What is missing in a question, or wrong with it; raises where it must not be answered at all."""
+        frame, meta = {"centre": "d", "transform": "dd"}, ("multiplier", "columns", "radius")
+        tasks = {
+            BOUNDS: Task(self.answer, {}, meta[:2]),
+            FRAME: Task(self.answer, frame, meta),
+            MOMENTS: Task(self.answer, frame, meta),
+            GRADIENT: Task(self.answer, {**frame, "residual": "dd"}, (*meta, "largest")),
+        }
+        task = known_task(tasks, ask)
+        require_columns(ask, self.names)
+        return damage(task, state, ask, {"d": len(self.names)})
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """A clipped sum over rows, with this site's share of the noise."""
-        if "columns" in ask.meta and list(ask.meta["columns"]) != list(self.names):
-            raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
         shared, _ = self._shared(ask)
         if ask.task == BOUNDS:
             return state, {"counts": with_share(clipping.histogram(self.rows), shared)}
@@ -113,7 +125,13 @@ class Plan:
     def ask(self, task: str, arrays: Arrays, meta: Mapping[str, Any]) -> Ask:
         """A question with the noise that its answer must have, and all that will be asked for."""
         releases = [[self.multipliers[name], self.counts[name]] for name in self.multipliers]
-        return Ask(task, arrays, {**meta, "multiplier": self.multipliers[task], "plan": releases})
+        d = len(meta["columns"])
+        returns: Shapes = {
+            BOUNDS: {"counts": (d, len(clipping.EDGES) - 1)},
+            GRADIENT: {"gradient": (d, d)},
+        }.get(task, {"moments": (1 + d + d * (d + 1) // 2,)})
+        about = {**meta, "multiplier": self.multipliers[task], "plan": releases}
+        return Ask(task, arrays, about, returns=returns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from polydag.federated.messages import Array, Arrays
 
 State = Mapping[str, Array]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,15 @@ class Ask:
         What it needs to know for that.
     sites : tuple of str, optional
         Whom it goes to; all members by default.
+    returns : mapping of name to shape
+        The arrays that every answer consists of; another one is refused.
     """
 
     task: str
     arrays: Arrays = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     sites: tuple[str, ...] | None = None
+    returns: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +96,15 @@ class Local(Protocol):
         """A mark of the data, so that stored rounds are not taken for those of other data."""
         ...
 
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """Why a question cannot be answered as it came: something is missing, or not a number.
+
+        Raises `DataError` where the site does not take part.
+        """
+        ...
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """What the site adds to the sum."""
+        """What the site adds to the sum, for a question to which there is no objection."""
         ...
 
     def told(self, state: State, arrays: Arrays) -> list[str]:

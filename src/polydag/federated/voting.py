@@ -29,8 +29,7 @@ class Voting:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for everyone's graph."""
-        given = {} if self.lambda_ is None else {"lambdas": np.array([self.lambda_])}
-        return {}, Ask("vote", given, {"columns": list(self.names)})
+        return {}, _question(self.names, None if self.lambda_ is None else np.array([self.lambda_]))
 
     def advance(self, state: State, total: Total) -> tuple[State, Answer]:
         """Count."""
@@ -62,8 +61,7 @@ class VotingPath(Iterative):
     def start(self, state: State) -> tuple[State, Ask]:
         """Ask for everyone's graphs; the path is sized for the rows of one site."""
         lambdas = state["lambdas"] * np.sqrt(float(state["sites"]))
-        names = {"columns": list(self.model.names)}
-        return {**state, "lambdas": lambdas}, Ask("vote", {"lambdas": lambdas}, names)
+        return {**state, "lambdas": lambdas}, _question(self.model.names, lambdas)
 
     def iterate(self, state: State, total: Total) -> tuple[State, None]:
         """Count."""
@@ -87,6 +85,14 @@ class VotingPath(Iterative):
             votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
             return state, Answer({**votes, **{name: more.arrays[name] for name in _KEPT}})
         return state, more
+
+
+def _question(names: tuple[str, ...], lambdas: Array | None) -> Ask:
+    """Ask for graphs, one for each penalty, or for one where every site chooses its own."""
+    one = (len(names), len(names))
+    shape = one if lambdas is None else (len(lambdas), *one)
+    given = {} if lambdas is None else {"lambdas": lambdas}
+    return Ask("vote", given, {"columns": list(names)}, returns={"edges": shape, "weights": shape})
 
 
 def _counted(total: Total) -> tuple[Array, Array]:
