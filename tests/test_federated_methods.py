@@ -20,6 +20,7 @@ from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.programs import Ask
 from polydag.federated.schedules import Default, Paper, Pressure, Seen
+from polydag.federated.units import log_scales, other_units
 from polydag.learners.federated import FederatedNotears
 from polydag.losses import LeastSquares
 
@@ -201,7 +202,7 @@ def test_the_papers_schedule(dag: Graph, rows: pd.DataFrame) -> None:
     assert model.graph_.is_dag
     assert model.history_.loc[1, "rho"] == pytest.approx(1.25e-3)
     names = set(model.disclosure_["name"])
-    assert names == {"rows", "sums", "rank", "squares", "parameters", "spread"}
+    assert names == {"rows", "sums", "rank", "log_scales", "squares", "parameters", "spread"}
 
 
 def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
@@ -312,11 +313,56 @@ def test_directions_that_follow_the_variances_are_told(rows: pd.DataFrame) -> No
     assert np.isnan(FederatedNotears(method="voting", lambda_=0.1).fit(split(rows, 3)).varsortability_)
 
 
-def test_another_scale_at_one_site_is_told_with_the_column(rows: pd.DataFrame) -> None:
-    parts = {"north": rows.iloc[:390], "south": rows.iloc[390:].assign(x3=rows["x3"] * 1e-3)}
-    for method in ("admm", "moments"):
-        with pytest.warns(DataWarning, match=r"south: column x3 .* compare the units"):
-            FederatedNotears(method=method, privacy="none").fit(parts)
+SETTINGS: list[dict[str, object]] = [
+    {"method": "admm"},
+    {"method": "admm", "schedule": "paper"},
+    {"method": "moments"},
+    {"method": "fedavg"},
+    {"method": "varying"},
+    {"method": "voting"},
+    {"method": "voting", "lambda_": 0.1},
+    {"method": "voting", "schedule": "paper"},
+    {"method": "voting", "learner": EqualVariance()},
+    {"method": "voting", "model": "mlp", "hidden": 2},
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_another_scale_at_one_site_is_told_with_the_column(
+    rows: pd.DataFrame, setting: dict[str, object]
+) -> None:
+    odd = rows.iloc[360:].assign(x3=rows["x3"] * 1e3)
+    parts = {"a": rows.iloc[:120], "b": rows.iloc[120:240], "c": rows.iloc[240:360], "south": odd}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        narrow = {name: part[["x2", "x3", "x4"]] for name, part in parts.items()}
+        FederatedNotears(**setting, privacy="none").fit(narrow)  # type: ignore[arg-type]
+    units = [str(each.message) for each in told if issubclass(each.category, DataWarning)]
+    assert len(units) == 1
+    assert units[0].startswith("south: column x3 has a standard deviation of ")
+    assert units[0].endswith("elsewhere: compare the units.")
+
+
+@quick
+@given(seeds, st.integers(2, 12), st.floats(150, 1e6), st.booleans())
+def test_of_parties_in_two_units_those_with_fewer_rows_are_told(
+    seed: int, k: int, factor: float, smaller: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(20, 60, k).astype(float)
+    own = (
+        rng.uniform(0.8, 1.2, (k, 1))
+        * np.where(np.arange(k) == 0, 1 / factor if smaller else factor, 1.0)[:, None]
+    )
+    summed = sum(log_scales(n, each) for n, each in zip(rows, own, strict=True))
+    told = [bool(other_units(("x",), each, np.asarray(summed))) for each in own]
+    if k == 2:
+        assert any(told)
+    else:
+        assert told == [True] + [False] * (k - 1)
+    alike = rng.uniform(0.2, 5.0, (k, 1))
+    summed = sum(log_scales(n, each) for n, each in zip(rows, alike, strict=True))
+    assert not any(other_units(("x",), each, np.asarray(summed)) for each in alike)
 
 
 def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
@@ -351,14 +397,14 @@ def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.Da
         FederatedNotears(**setting).fit(split(rows, 3))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["admm", "fedavg"])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("privacy", ["masked", "none"])
 def test_a_column_that_is_constant_everywhere_is_named(
-    rows: pd.DataFrame, method: str, privacy: Literal["masked", "none"]
+    rows: pd.DataFrame, setting: dict[str, object], privacy: Literal["masked", "none"]
 ) -> None:
-    parts = split(rows.assign(x3=777.7), 3)
-    with pytest.raises(DataError, match="column x3 is constant"):
-        FederatedNotears(method=method, privacy=privacy).fit(parts)
+    parts = split(rows[["x2", "x3", "x4"]].assign(x3=777.7), 3)
+    with pytest.raises(DataError, match="x3 is constant"):
+        FederatedNotears(**setting, privacy=privacy).fit(parts)  # type: ignore[arg-type]
 
 
 def test_how_sums_are_formed_does_not_decide_between_penalties() -> None:

@@ -22,10 +22,10 @@ from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales, other_units, without_rounding
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]
-UNITS = 100.0  # a column whose scale is this far from the pooled one was probably measured in other units
 
 
 _CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
@@ -106,11 +106,19 @@ class LinearLocal:
         return damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from the pooled one."""
-        if "pooled_scale" not in arrays:
+        """Columns whose scale here is far from that elsewhere."""
+        if "log_scales" not in arrays:
             return []
-        own = np.sqrt(sum(part.scatter.diagonal() for part in self._parts) / self.n_rows)
-        return other_units(self.names, own, arrays["pooled_scale"])
+        if arrays["log_scales"].shape != (3, len(self.names)):
+            return ["what came back of the other sites' scales cannot be read: units were not compared."]
+        return other_units(self.names, self.deviations(), arrays["log_scales"])
+
+    def deviations(self) -> Array:
+        """The columns' standard deviations about this site's own means; zero where they are constant."""
+        parts = self._parts
+        squares = np.array([part.scatter.diagonal() for part in parts])
+        means = np.array([np.abs(part.mean) for part in parts])
+        return without_rounding(np.sqrt(squares.sum(axis=0) / self.n_rows), means.max(axis=0))
 
     def rows_for(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
         """The statistics of the rows that score the variables of one group."""
@@ -139,7 +147,8 @@ class LinearLocal:
         sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
         # How many directions the rows span: what a typical eigenvalue of S_k is measured by.
         rank = np.array([min(float(n.max()), float(len(self.names)))])
-        return state, {"rows": n, "sums": sums, "rank": rank}
+        scales = log_scales(self.n_rows, self.deviations())
+        return state, {"rows": n, "sums": sums, "rank": rank, "log_scales": scales}
 
     def _scale(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         known = _constants(ask)
@@ -228,7 +237,8 @@ class LinearLocal:
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
-        return state, own_vote(self.learner, self.stats, len(self.names), ask)
+        scales = log_scales(self.n_rows, self.deviations())
+        return state, {**own_vote(self.learner, self.stats, len(self.names), ask), "log_scales": scales}
 
 
 def own_vote(learner: Any, data: Any, d: int, ask: Ask) -> Arrays:
@@ -272,16 +282,6 @@ def require_columns(ask: Ask, names: tuple[str, ...]) -> None:
     """Decline a study of other columns."""
     if list(ask.meta.get("columns", names)) != list(names):
         raise DataError(column_difference(tuple(ask.meta["columns"]), names))
-
-
-def other_units(names: tuple[str, ...], own: Array, pooled: Array) -> list[str]:
-    """A word for every column whose standard deviation here is far from the pooled one."""
-    return [
-        f"column {name} has a standard deviation of {here:.3g} here and {there:.3g} over all sites: compare "
-        "the units."
-        for name, here, there in zip(names, own, pooled, strict=True)
-        if here > 0 and there > 0 and max(here / there, there / here) > UNITS
-    ]
 
 
 def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import DataError
-from polydag.federated.groups import centre_question, require_rows
+from polydag.federated.groups import centre_question, require_rows, require_spread
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array, Sizes, Step
 from polydag.federated.programs import Answer, Ask, State, Total
@@ -36,8 +35,7 @@ from polydag.solvers.pruning import Pruned, best_of, first_lowest, prune
 
 LANES = 5
 _SCREEN = 0.6  # of the least weight that could pass; penalised weights are shrunken
-_SPREAD = 1e-12  # of a column's mean: what is left of the deviation of a constant one
-_TOLD = ("centre", "rows", "scale", "pooled_scale")
+_TOLD = ("centre", "rows", "scale", "log_scales")
 _CENTRE, _SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("centre", "scale", "losses", "families"))
 
 
@@ -86,6 +84,7 @@ class LinearModel:
         centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
         # The sum of ranks over all sites: by it a site's eigenvalues are sized.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
+        state |= {"log_scales": total.arrays["log_scales"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
         returns = {"rows": rows.shape, "squares": centre.shape}
         return state, Ask("scale", {"group": self.group, "centre": centre}, returns=returns)
@@ -98,7 +97,7 @@ class LinearModel:
     def _scaled(self, state: State, total: Total) -> tuple[State, None]:
         variance = total.arrays["squares"] / np.maximum(self._rows(total), 1.0)[:, None]
         pooled = np.sqrt(variance.max(axis=0))
-        self._require_spread(pooled, np.abs(state["centre"]).max(axis=0))
+        require_spread(self.names, pooled, np.abs(state["centre"]).max(axis=0))
         typical = float(np.exp(2 * np.log(pooled).mean()))
         lambdas = self._lambdas(typical, float(state["rows"].max()))
         lanes = len(lambdas)
@@ -112,12 +111,6 @@ class LinearModel:
             "h": np.zeros(lanes),
         }, None
 
-    def _require_spread(self, deviation: Array, size: Array) -> None:
-        flat = deviation <= _SPREAD * np.maximum(size, 1e-300)
-        if flat.any():
-            told = ", ".join(name for name, each in zip(self.names, flat, strict=True) if each)
-            raise DataError(f"All sites: column {told} is constant. Leave it out.")
-
     def _lambdas(self, typical: float, n: float) -> Array:
         """One penalty; or a path from the size of chance correlations between two columns, halving."""
         if self.lambda_ != "bic":
@@ -126,7 +119,7 @@ class LinearModel:
         return np.array([first / 2**k for k in range(LANES)])
 
     def told(self, state: State) -> Arrays:
-        """Groups, the common centre, total rows and scales."""
+        """Groups, the common centre, total rows, scales, and what tells other units."""
         return {"group": self.group, **{name: state[name] for name in _TOLD}}
 
     @property

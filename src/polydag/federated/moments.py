@@ -43,7 +43,8 @@ class Moments:
             centre = total.arrays["sums"] / np.maximum(total.arrays["rows"], 1.0)[:, None]
             regimes = [sorted(targets) for targets in self.regimes]
             state = {"phase": np.array("scatter"), "centre": centre}
-            return state, Ask("scatter", {"centre": centre}, {"regimes": regimes}, returns=self._returned())
+            told = {"centre": centre, "log_scales": total.arrays["log_scales"]}
+            return state, Ask("scatter", told, {"regimes": regimes}, returns=self._returned())
         stats = self._statistics(state["centre"][0], total.arrays)
         whole = list(stats.values())
         n = sum(part.n for part in whole)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.groups import centre_question
+from polydag.federated.groups import centre_question, require_spread
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Sizes, Step
 from polydag.federated.networks import Kind, network_shape
@@ -30,7 +30,7 @@ from polydag.solvers.network_choice import network_bic, penalty_path, threshold_
 from polydag.solvers.network_steps import augmented, server_step
 from polydag.solvers.nonlinear import Penalties, effect_rates
 
-_TOLD = ("centre", "rows", "error", "pooled_scale")
+_TOLD = ("centre", "rows", "error", "log_scales")
 _CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
 
 
@@ -93,7 +93,9 @@ class NetworkModel:
             rows = total.arrays["rows"]
             centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
             sites = np.array(total.n_sites)
-            state = {**state, "question": _ERRORS, "rows": rows, "centre": centre, "sites": sites}
+            scales = total.arrays["log_scales"]
+            state = {**state, "rows": rows, "centre": centre, "sites": sites, "log_scales": scales}
+            state |= {"question": _ERRORS}
             returns = {"rows": (1,), "squares": (1, self.d), "log_error": (1,), "weight": (1,)}
             return state, Ask("errors", {"group": self.group, "centre": centre}, returns=returns)
         return self._with_unit(state, total), None
@@ -101,7 +103,7 @@ class NetworkModel:
     def _with_unit(self, state: State, total: Total) -> State:
         n = float(state["rows"][0])
         pooled = np.sqrt(total.arrays["squares"][0] / max(float(total.arrays["rows"][0]), 1.0))
-        pooled = np.where(pooled > 0, pooled, 1.0)
+        require_spread(self.names, pooled, np.abs(state["centre"][0]))
         weight = float(total.arrays["weight"][0])
         size = float(total.arrays["log_error"][0]) / weight if weight > 0 else float(np.log(pooled).mean())
         lambdas = penalty_path(self.d, n) if self.lambda_ == "bic" else [float(self.lambda_)]
@@ -117,7 +119,7 @@ class NetworkModel:
         }
 
     def told(self, state: State) -> Arrays:
-        """The common centre and unit, total rows, forbidden effects, the seed of the mask's noise."""
+        """All that the sites' losses depend on: centre, unit, rows, forbidden effects, the mask's seed."""
         forbidden = self.masks.forbidden.astype(np.uint8)
         seed = np.array(self.seed)
         return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _TOLD}}

@@ -19,6 +19,7 @@ from polydag.federated.consensus import consensus
 from polydag.federated.linear import LinearLocal, known_task, lanes_of, own_vote, require_columns
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
@@ -90,7 +91,7 @@ class NetworkLocal:
         return hashlib.sha256(repr((self.names, self.kind, self.hidden)).encode() + rows.tobytes()).digest()
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from the pooled one."""
+        """Columns whose scale here is far from that elsewhere."""
         return self._linear.told(state, arrays)
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
@@ -184,7 +185,8 @@ class NetworkLocal:
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself."""
-        return state, own_vote(self.learner, self.table, len(self.names), ask)
+        scales = log_scales(self.n_rows, self._linear.deviations())
+        return state, {**own_vote(self.learner, self.table, len(self.names), ask), "log_scales": scales}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from polydag.federated.checks import Task
 from polydag.federated.linear import LinearLocal
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -88,8 +89,10 @@ class OwnLinearLocal(LinearLocal):
 
     def _own_spread(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         grams = self._own_grams(ask.arrays["group"])
-        squares = np.array([gram.diagonal() for _, gram in grams])
-        return state, {"rows": np.array([n for n, _ in grams]), "squares": squares}
+        deviations = self.deviations()
+        squares = np.array([np.where(deviations > 0, gram.diagonal(), 0.0) for _, gram in grams])
+        scales = log_scales(self.n_rows, deviations)
+        return state, {"rows": np.array([n for n, _ in grams]), "squares": squares, "log_scales": scales}
 
     def _by_column(self, ask: Ask, weights: Array) -> Array:
         """Weights times this site's share of the rows that score each variable."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import require_rows, require_spread
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array
 from polydag.federated.programs import Answer, Ask, State, Total
@@ -63,7 +63,7 @@ class Varying:
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and the spread about each site's own mean."""
         groups = int(self.group.max()) + 1
-        returns = {"rows": (groups,), "squares": (groups, self.d)}
+        returns = {"rows": (groups,), "squares": (groups, self.d), "log_scales": (3, self.d)}
         about = {"columns": list(self.names)}
         return {"phase": _CENTRE}, Ask("own spread", {"group": self.group}, about, returns=returns)
 
@@ -81,7 +81,7 @@ class Varying:
         require_rows(self.names, self.group, rows)
         variance = total.arrays["squares"] / np.maximum(rows, 1.0)[:, None]
         scale = np.sqrt(variance.max(axis=0))
-        scale = np.where(scale > 0, scale, 1.0)
+        require_spread(self.names, scale)
         unit = float(np.exp(2 * np.log(scale).mean()))
         lambdas = self._lambdas(unit, float(rows.max()), total.n_sites)
         state = {
@@ -95,7 +95,7 @@ class Varying:
             "history": np.zeros((0, len(HISTORY))),
         }
         ridge = np.where(self.masks.forbidden, np.inf, lambdas[:, None, None] * np.ones((self.d, self.d)))
-        return state, self._ask_ridge(state, ridge, {"pooled_scale": scale})
+        return state, self._ask_ridge(state, ridge, {"log_scales": total.arrays["log_scales"]})
 
     def _ask_ridge(self, state: State, ridge: Array, told: Arrays) -> Ask:
         arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **told}

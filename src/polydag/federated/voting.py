@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.federated.groups import require_spread
 from polydag.federated.iterative import Iterative
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
@@ -33,10 +34,12 @@ class Voting:
 
     def advance(self, state: State, total: Total) -> tuple[State, Answer]:
         """Count."""
+        scales = total.arrays["log_scales"]
+        require_spread(self.names, scales[0])  # no rows of any site in which it varies
         shares, mean = _counted(total)
         if self.lambda_ is None:
-            return state, Answer({"shares": shares, "mean_weights": mean})
-        chosen = {"lambda_": np.array(self.lambda_)}
+            return state, Answer({"shares": shares, "mean_weights": mean, "log_scales": scales})
+        chosen = {"lambda_": np.array(self.lambda_), "log_scales": scales}
         return state, Answer({"shares": shares[0], "mean_weights": mean[0], **chosen})
 
 
@@ -92,7 +95,8 @@ def _question(names: tuple[str, ...], lambdas: Array | None) -> Ask:
     one = (len(names), len(names))
     shape = one if lambdas is None else (len(lambdas), *one)
     given = {} if lambdas is None else {"lambdas": lambdas}
-    return Ask("vote", given, {"columns": list(names)}, returns={"edges": shape, "weights": shape})
+    returns = {"edges": shape, "weights": shape, "log_scales": (3, len(names))}
+    return Ask("vote", given, {"columns": list(names)}, returns=returns)
 
 
 def _counted(total: Total) -> tuple[Array, Array]:
