@@ -11,8 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from polydag import EqualVariance, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
+from polydag import (
+    GES,
+    PC,
+    EqualVariance,
+    GaussianStats,
+    Graph,
+    Knowledge,
+    Notears,
+    Regimes,
+    metrics,
+    simulate,
+)
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated.groups import variable_groups
@@ -22,6 +34,7 @@ from polydag.federated.programs import Ask
 from polydag.federated.schedules import Default, Paper, Pressure, Seen
 from polydag.federated.units import log_scales, other_units
 from polydag.learners.federated import FederatedNotears
+from polydag.learners.party_methods import _from_votes
 from polydag.losses import LeastSquares
 
 quick = settings(max_examples=15, deadline=None)
@@ -240,6 +253,57 @@ def test_votes_are_shares_and_cycles_are_pruned_unless_the_paper_is_followed() -
     assert not FederatedNotears(method="voting", knowledge=known).fit(chain).graph_.adjacency[0, 1]
 
 
+@pytest.mark.parametrize("learner", [GES(), PC()], ids=str)
+def test_undirected_edges_are_votes_for_both_directions(learner: GES | PC, rows: pd.DataFrame) -> None:
+    parts = split(rows, 3)
+    model = FederatedNotears(method="voting", learner=learner).fit(parts)
+    found = [clone(learner).fit(part).graph_.adjacency for part in parts]
+    shares = np.mean(found, axis=0)
+    assert model.votes_ == pytest.approx(shares)
+    kept, enough = model.graph_.adjacency, shares > 0.5
+    assert kept.any()
+    assert not (kept & ~enough).any()
+    assert np.array_equal(kept & kept.T, enough & enough.T & np.isclose(shares, shares.T))
+    gone = {(edge["source"], edge["target"]) for _, edge in model.pruned_.iterrows()}
+    for i, j in np.argwhere(enough & ~enough.T & ~kept):
+        assert (f"x{i}", f"x{j}") in gone
+
+
+def test_cycles_of_directed_edges_are_pruned_beside_undirected_ones() -> None:
+    shares = np.zeros((5, 5))
+    shares[0, 1], shares[1, 2], shares[2, 0] = 1.0, 0.9, 0.6
+    shares[3, 4] = shares[4, 3] = 0.7
+    shares[0, 3], shares[3, 0] = 0.8, 0.6
+    votes = {"shares": shares, "mean_weights": np.zeros((5, 5))}
+    masks = Knowledge(required=[("e", "d")]).masks(tuple("abcde"))
+    read = _from_votes(
+        FederatedNotears(method="voting"), votes, tuple("abcde"), Knowledge().masks(tuple("abcde"))
+    )
+    edges = Graph.from_edges("abcde", [("a", "b", 0), ("b", "c", 0), ("a", "d", 0)], [("d", "e", 0)])
+    assert np.array_equal(read.graph.adjacency, edges.adjacency)
+    assert [(edge.source, edge.target) for edge, _ in read.pruned] == [("c", "a")]
+    assert read.history["n_nonzero"].tolist() == [7]
+    known = _from_votes(FederatedNotears(method="voting"), votes, tuple("abcde"), masks)
+    assert known.graph.adjacency[4, 3]
+    assert not known.graph.adjacency[3, 4]
+
+
+@pytest.mark.parametrize("method", ["voting", "moments"])
+def test_the_papers_values_hold_where_nothing_else_is_given(method: str, rows: pd.DataFrame) -> None:
+    parts = split(rows, 3)
+    paper = FederatedNotears(method=method, schedule="paper").fit(parts)
+    assert paper.lambda_used_ == 0.1
+    other = FederatedNotears(method=method, schedule="paper", lambda_=0.3, threshold=0.05).fit(parts)
+    assert other.lambda_used_ == 0.3
+    if method == "voting":
+        alone = [Notears(lambda_=0.3, threshold=0.05).fit(part).graph_.adjacency for part in parts]
+        assert other.votes_ == pytest.approx(np.mean(alone, axis=0))
+        assert list(other.history_.columns) == ["round", "lambda_", "n_nonzero"]
+    else:
+        pooled = Notears(lambda_=0.3, threshold=0.05).fit(rows)
+        assert other.weights_ == pytest.approx(pooled.weights_, abs=1e-6)
+
+
 @pytest.mark.parametrize("method", ["admm", "moments", "voting", "fedavg"])
 def test_knowledge_is_honoured(method: str, rows: pd.DataFrame) -> None:
     free = Notears().fit(rows).graph_.edges()[0]
@@ -390,6 +454,8 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         ({"participation": 0.0}, "participation"),
         ({"privacy": "total"}, "privacy"),
         ({"learner": Notears()}, "learner"),
+        ({"learner": GES(), "method": "moments", "lambda_": "stability"}, "GES has settings of its own"),
+        ({"model": "mlp", "method": "voting", "lambda_": "stability"}, "every party chooses its own penalty"),
     ],
 )
 def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.DataFrame) -> None:

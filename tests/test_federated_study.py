@@ -58,7 +58,8 @@ def test_fit_as_parties_writes_what_left(files: list[str], tmp_path: Path, dag: 
 
 @pytest.mark.parametrize("method", ["moments", "voting", "fedavg"])
 def test_other_methods_and_settings(files: list[str], tmp_path: Path, method: str) -> None:
-    settings = {"learner": "equal-variance"} if method == "moments" else {"lambda": 0.05}
+    named = {"moments": "equal-variance", "voting": "ges"}
+    settings = {"learner": named[method]} if method in named else {"lambda": 0.05}
     result = runs.perform(
         PartiesConfig(data=tuple(files), method=method, settings=settings, seed=0), tmp_path / "r"
     )

@@ -156,7 +156,15 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
         sorted(model.history_["lambda_"].max() / 2**k for k in range(5))
     )
     assert model.lambda_used_ in set(model.history_["lambda_"])
-    assert set(model.disclosure_["name"]) == {"rows", "sums", "rank", "squares", "edges", "weights"}
+    assert set(model.disclosure_["name"]) == {
+        "rows",
+        "sums",
+        "rank",
+        "log_scales",
+        "squares",
+        "edges",
+        "weights",
+    }
     fixed = FederatedNotears(method="voting", lambda_=model.lambda_used_, privacy="none").fit(parts)
     assert np.array_equal(fixed.votes_, model.votes_)
     assert fixed.n_rounds_ == 1

@@ -20,8 +20,17 @@ from polydag.federated.resuming import run_in_pieces
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
-from polydag.learners.party_methods import METHODS, alone, follows_variances, program_of, read
+from polydag.learners.party_methods import (
+    ALONE,
+    METHODS,
+    alone,
+    follows_variances,
+    papers_lambda,
+    program_of,
+    read,
+)
 from polydag.learners.party_models import FAMILIES
+from polydag.learners.party_networks import LAMBDA2, Networks
 from polydag.learners.party_privacy import PRIVACY, check_privacy, keep_ledgers, private_local, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
@@ -42,11 +51,14 @@ class FederatedNotears(StructureLearner):
         none are seen but those within candidate families at the end, and none at all with a number for
         `threshold`. "fedavg": as "admm", but sites keep nothing between rounds and may be missing in some.
         "varying": the graph is shared, coefficients and means are each party's own. "voting": every party
-        learns alone, and an edge stays that more than half of them found.
+        learns alone, and an edge stays that more than half of them found. An undirected edge, as GES and PC
+        have them, is a vote for both directions: the one with more votes stays, or both.
     schedule : {"default", "paper"}
-        "paper" is Algorithm 1 with the paper's constants (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up
-        to 200 rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1);
-        for voting it keeps cycles.
+        "paper" has the constants of Algorithm 1 (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up to 200
+        rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1), but
+        centres rows on the common mean and forbids self-loops from the start. For voting and moments it has
+        the constants of NOTEARS as published (λ = 0.1, for networks λ1 = λ2 = 0.01, threshold 0.3), and for
+        voting it keeps cycles. Where `lambda_`, `threshold` or `lambda2` is given, that holds.
     model : {"linear", "mlp", "masked", "lagged"}
         What a variable is of its parents: a weighted sum; a small neural network, the parents told by its
         slopes ("mlp") or by learned probabilities in front of it ("masked"); or, for time series, a weighted
@@ -60,7 +72,8 @@ class FederatedNotears(StructureLearner):
     lambda_ : float, "bic" or "stability"
         The ℓ1 penalty; "bic" takes the one of a path with the lowest extended BIC (for which the sum of the
         parties' losses is enough), "stability" the one whose graph changes least over random halves of the
-        parties. A `learner` that is given chooses its own.
+        parties. A `learner` that is given chooses its own; by voting over networks, with "bic", every party
+        does, as networks of several parties have no common loss.
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"
@@ -110,7 +123,7 @@ class FederatedNotears(StructureLearner):
     instantaneous_graph_, lag_weights_
         For "lagged", as for `NotearsLagged`.
     lambda_used_ : float
-        The penalty of the result (NaN where a `learner` chose it).
+        The penalty of the result (NaN where a `learner`, or every party, chose its own).
     criterion_ : float
         The extended BIC of the graph, where it was computed.
     varsortability_ : float
@@ -157,7 +170,7 @@ class FederatedNotears(StructureLearner):
         time: str = "t",
         realisation: str = "realisation",
         hidden: int = 10,
-        lambda2: float = 0.003,
+        lambda2: float = LAMBDA2,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
@@ -247,13 +260,24 @@ class FederatedNotears(StructureLearner):
             if not (value >= 0 and np.isfinite(value) if number else value in words):
                 told = " or ".join(repr(word) for word in words)
                 raise UsageError(f"{name} must be {told}, or a number that is not negative; got {value!r}.")
-        if self.method not in FAMILIES[self.model].methods:
-            known = ", ".join(FAMILIES[self.model].methods)
+        family = FAMILIES[self.model]
+        if self.method not in family.methods:
+            known = ", ".join(family.methods)
             raise UsageError(f"model={self.model!r} goes with method {known}; got {self.method!r}.")
         if not 0 < self.participation <= 1:
             raise UsageError(f"participation is a share above 0 and up to 1; got {self.participation!r}.")
-        if self.learner is not None and self.method not in ("moments", "voting"):
+        if self.learner is not None and self.method not in ALONE:
             raise UsageError(f"A learner goes with method 'moments' or 'voting', not with {self.method!r}.")
+        if self.lambda_ == "stability" and self.learner is not None:
+            raise UsageError(
+                "lambda_='stability' chooses the penalty of the usual learner; "
+                f"{type(self.learner).__name__} has settings of its own. Leave out one of the two."
+            )
+        if self.lambda_ == "stability" and self.method == "voting" and isinstance(family, Networks):
+            raise UsageError(
+                f"By voting with model={self.model!r} every party chooses its own penalty, by BIC; "
+                "lambda_='stability' goes with method 'admm' or 'fedavg' there."
+            )
         check_privacy(self)
 
     def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Local]:
@@ -266,7 +290,8 @@ class FederatedNotears(StructureLearner):
         tables = dict(X) if isinstance(X, Mapping) else {f"site {i}": t for i, t in enumerate(X, start=1)}
         if not tables:
             raise DataError("There are no parties: fit takes a list of tables, one a party.")
-        learner = alone(self, self.lambda_) if self.method == "voting" else None
+        # For votes; a penalty that parties have in common comes with the question.
+        learner = alone(self, "bic") if self.method == "voting" else None
         result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
@@ -282,7 +307,7 @@ class FederatedNotears(StructureLearner):
     def _penalty(self, locals_: Mapping[str, Local]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
         """The penalty, or how it is chosen within the study; and what left the sites for it so far."""
         if self.schedule == "paper" and self.lambda_ == "bic":
-            return FAMILIES[self.model].paper_lambda, []
+            return papers_lambda(self), []
         if self.lambda_ == "stability":
             chosen = stable_lambda(
                 self, {name: local.data for name, local in locals_.items()}, self.random_state

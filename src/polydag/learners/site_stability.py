@@ -44,8 +44,6 @@ def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | No
             f"got {len(parties)}."
         )
     whole = _fitted(clone(model).set_params(lambda_="bic"), parties)
-    if "lambda_" not in whole.history_:
-        raise UsageError(f"lambda_='stability' does not go with method {model.method!r}.")
     lambdas = sorted(set(whole.history_["lambda_"]), reverse=True)
     rng = np.random.default_rng(random_state)
     disclosed = [whole.disclosure_]
