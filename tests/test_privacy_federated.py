@@ -26,6 +26,7 @@ from polydag.federated.machine import DONE, STOPPED, UNWILLING, SiteState
 from polydag.federated.masked import Masking
 from polydag.federated.messages import (
     AGREE,
+    ANSWER,
     CONTRIBUTION,
     COORDINATOR,
     JOIN,
@@ -259,6 +260,36 @@ def test_forged_changed_replayed_and_reordered_messages_are_refused_with_the_sen
     for name in sites:
         assert f"refused a message from {name}: its tag does not fit" in told
     assert "from mallory: it is not a member" in told
+
+
+@pytest.mark.parametrize("program", [Repeated(2), Repeated(2, tolerates_absence=False)])
+def test_a_question_of_any_phase_that_lacks_something_is_refused_and_asked_again(program: Program) -> None:
+    damaged: set[tuple[int, str]] = set()
+
+    def once(message: Message) -> list[Message]:
+        at = (message.round, message.phase)
+        if message.recipient != "site 1" or not message.arrays or at in damaged or message.phase == ANSWER:
+            return [message]
+        damaged.add(at)
+        return [dataclasses.replace(message, arrays={})]
+
+    found = run(masked(program), sites_of(4), carry=once)
+    assert found.finished
+    assert {"join", "roster", "ask"} <= {phase for _, phase in damaged}
+    assert len(found.coordinator.refusals) == len(damaged)
+    assert all("site 1 refused the question: the question lacks" in t for t in found.coordinator.refusals)
+
+
+@pytest.mark.parametrize("phase", [CONTRIBUTION, JOIN, ROSTER, OPEN])
+def test_a_malformed_message_of_any_phase_is_refused_though_it_comes_first(phase: str) -> None:
+    def first(message: Message) -> list[Message]:
+        if message.sender != "site 0" or message.phase != phase or message.round != 1:
+            return [message]
+        return [dataclasses.replace(message, arrays={})]
+
+    found = run(masked(Repeated(1), tags=False), sites_of(6), carry=first).coordinator
+    assert found.refusals
+    assert all("from site 0: it holds {}" in text for text in found.refusals)
 
 
 def test_a_coordinator_with_two_lists_is_found_out() -> None:

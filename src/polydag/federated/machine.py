@@ -356,8 +356,8 @@ class Site:
             state = self._told(state, message)
             return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, said={}), None
         try:
-            if why := self._objection(state, message):
-                return state, _no(state, message, REFUSED, why)
+            if damage := self._objection(state, message):
+                return state, _no(state, message, REFUSED, damage)
             return self._answer(self._told(state, message), message)
         except DataError as error:
             return state, _no(state, message, DECLINED, str(error))

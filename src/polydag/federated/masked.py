@@ -31,9 +31,9 @@ from polydag.federated.programs import Shapes
 from polydag.federated.sums import Contributions, SecureSum
 from polydag.privacy import opening, rules
 from polydag.privacy.identities import shared_secret, study_key
-from polydag.privacy.masking import BLOCK, KEY, PARCEL, SEED, SIGNATURE, block_of, tag
-from polydag.privacy.streams import derive, fresh
-from polydag.privacy.terms import LEAST, Terms
+from polydag.privacy.masking import KEY, PARCEL, SIGNATURE, block_of, tag
+from polydag.privacy.streams import SEED, derive, fresh
+from polydag.privacy.terms import BLOCK, LEAST, Terms
 
 Memory = Mapping[str, Any]
 TAG = "tag"
@@ -142,11 +142,12 @@ def expected(
         return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()}
     if phase in (ROSTER, DEAL) and memory["terms"]["recover"]:
         return {"parcels": (others, PARCEL), "locked": (BLOCK, others * SEED)}
-    return {
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
         JOIN: {"key": (KEY,), "signature": (SIGNATURE,)},
         AGREE: {"signature": (SIGNATURE,)},
         OPEN: {"shares": (len(over), SEED // 2)},
-    }.get(phase, {})
+    }
+    return shapes.get(phase, {})
 
 
 def allowed(memory: Memory, present: Sequence[str]) -> tuple[str, ...]:

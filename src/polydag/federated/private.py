@@ -23,7 +23,7 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
 from polydag.federated.checks import Task, damage
 from polydag.federated.ledger import Noise
-from polydag.federated.linear import known_task, require_columns
+from polydag.federated.linear import require_columns
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
 from polydag.federated.moments import Moments
@@ -86,7 +86,7 @@ class PrivateLocal:
             GRADIENT: (float(ask.meta.get("largest", 0.0)), d * d),
         }.get(ask.task, (0.0, 0))
         if not size:
-            raise DataError(f"Under differential privacy this site does not answer {ask.task!r}.")
+            raise _unanswered(ask)
         return Shared(float(ask.meta["multiplier"]), sensitivity, int(ask.meta["honest"])), size
 
     def objection(self, state: State, ask: Ask) -> str | None:
@@ -98,9 +98,10 @@ class PrivateLocal:
             MOMENTS: Task(self.answer, frame, meta),
             GRADIENT: Task(self.answer, {**frame, "residual": "dd"}, (*meta, "largest")),
         }
-        task = known_task(tasks, ask)
+        if ask.task not in tasks:
+            raise _unanswered(ask)
         require_columns(ask, self.names)
-        return damage(task, state, ask, {"d": len(self.names)})
+        return damage(tasks[ask.task], state, ask, {"d": len(self.names)})
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """A clipped sum over rows, with this site's share of the noise."""
@@ -112,6 +113,10 @@ class PrivateLocal:
             found = clipping.gradient(frame.rows(self.rows), ask.arrays["residual"], shared.sensitivity)
             return state, {"gradient": with_share(found, shared)}
         return state, {"moments": with_share(frame.moments(self.rows), shared)}
+
+
+def _unanswered(ask: Ask) -> DataError:
+    return DataError(f"Under differential privacy this site does not answer {ask.task!r}.")
 
 
 @dataclass(frozen=True)
