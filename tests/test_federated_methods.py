@@ -232,6 +232,20 @@ def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
     assert asked == 4
 
 
+def test_a_share_that_is_everyone_is_told(rows: pd.DataFrame) -> None:
+    with pytest.warns(
+        DataWarning, match=r"participation=0.5 of 4 parties, asked in groups of at least 3, is all of them"
+    ):
+        FederatedNotears(method="fedavg", participation=0.5, lambda_=0.1).fit(split(rows, 4))
+
+
+@pytest.mark.parametrize("method", ["admm", "voting", "varying"])
+def test_the_odd_party_is_named_though_it_comes_first(method: str, rows: pd.DataFrame) -> None:
+    parts = {"odd": rows.rename(columns={"x3": "y"}), "north": rows, "south": rows}
+    with pytest.raises(DataError, match=r"odd does not take part: .* it lacks x3 and has besides y"):
+        FederatedNotears(method=method).fit(parts)
+
+
 def test_votes_are_shares_and_cycles_are_pruned_unless_the_paper_is_followed() -> None:
     rng = np.random.default_rng(0)
     names = ["a", "b", "c"]
@@ -438,8 +452,17 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         FederatedNotears().fit({"north": rows, "south": rows.assign(x2="a")})
     with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):
         FederatedNotears(min_rows=5).fit([rows, rows.iloc[:3], rows])
-    with pytest.raises(UsageError, match="several tables"):
-        FederatedNotears().fit(rows)
+    for one in (rows, rows.to_numpy(), "north.csv", None, 3):
+        with pytest.raises(UsageError, match=f"several tables.*got {type(one).__name__}"):
+            FederatedNotears().fit(one)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Two parties are called '1'"):
+        FederatedNotears().fit({1: rows, "1": rows, "2": rows})  # type: ignore[dict-item]
+    labels = {"north": rows, "south": rows.assign(x2=rows["x2"] > 0), "west": rows}
+    for model in ("linear", "mlp"):
+        with pytest.raises(DataError, match=r"south: column x2 holds True and False"):
+            FederatedNotears(model=model).fit(labels)
+    with pytest.raises(DataError, match=r"site 1: column x0 holds True and False"):
+        FederatedNotears().fit([rows.to_numpy() > 0, rows, rows])
     with pytest.raises(DataError, match="no parties"):
         FederatedNotears().fit([])
 
@@ -452,6 +475,9 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         ({"lambda_": -1}, "lambda_"),
         ({"threshold": "big"}, "threshold"),
         ({"participation": 0.0}, "participation"),
+        ({"participation": "half"}, "participation"),
+        ({"min_rows": "a"}, "min_rows"),
+        ({"min_rows": 2.5}, "min_rows"),
         ({"privacy": "total"}, "privacy"),
         ({"learner": Notears()}, "learner"),
         ({"learner": GES(), "method": "moments", "lambda_": "stability"}, "GES has settings of its own"),

@@ -285,7 +285,7 @@ def require_columns(ask: Ask, names: tuple[str, ...]) -> None:
 
 
 def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """How a table's columns differ from those of the study."""
+    """How a table's columns differ from those of the study, which are those of most sites."""
     here, there = set(found), set(expected)
     if here != there:
         parts = [
@@ -293,9 +293,9 @@ def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
             for what, names in (("lacks", there - here), ("has besides", here - there))
             if names
         ]
-        return f"Its columns differ from the other sites': it {' and '.join(parts)}."
+        return f"Its columns are not those that the study asks of every site: it {' and '.join(parts)}."
     place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
     return (
-        f"Its columns are in another order: number {place + 1} is {found[place]}, elsewhere "
+        f"Its columns are in another order: number {place + 1} is {found[place]}, in the study "
         f"{expected[place]}. Bring them into the same order."
     )

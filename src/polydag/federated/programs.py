@@ -7,7 +7,8 @@ is; everything else in these objects is fixed before the first round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -69,6 +70,17 @@ class Program(Protocol):
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
         """The next question, given the sum of the answers to the last."""
         ...
+
+
+def columns_of_most(each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns of a study: those that most sites have, in their order; the first of equals.
+
+    Examples
+    --------
+    >>> columns_of_most([("a", "c"), ("a", "b"), ("a", "b")])
+    ('a', 'b')
+    """
+    return Counter(each).most_common(1)[0][0]
 
 
 class Local(Protocol):

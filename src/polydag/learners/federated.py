@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated import Federation, Local, Program
 from polydag.federated.ledger import Disclosed
+from polydag.federated.programs import columns_of_most
 from polydag.federated.resuming import run_in_pieces
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
@@ -219,11 +221,12 @@ class FederatedNotears(StructureLearner):
         """
         self._check_parameters()
         locals_ = self._locals(X)
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         masks = FAMILIES[self.model].masks(self, names)
-        lambda_, disclosed = self._penalty(locals_)
+        mark = f"{_canonical(self)} {_mark(locals_)}"
+        lambda_, disclosed = self._penalty(locals_, mark)
         program = program_of(self, locals_, masks, lambda_)
-        federation = self._run(program, locals_, f"{self.method} {lambda_} {_mark(locals_)}")
+        federation = self._run(program, locals_, f"{lambda_} {mark}")
         self._tell(federation, disclosed)
         found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
         self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
@@ -256,16 +259,17 @@ class FederatedNotears(StructureLearner):
                 raise UsageError(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
         for name, words in (("lambda_", ("bic", "stability")), ("threshold", ("ebic",))):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (value >= 0 and np.isfinite(value) if number else value in words):
+            if not (value >= 0 and np.isfinite(value) if _is_number(value) else value in words):
                 told = " or ".join(repr(word) for word in words)
                 raise UsageError(f"{name} must be {told}, or a number that is not negative; got {value!r}.")
         family = FAMILIES[self.model]
         if self.method not in family.methods:
             known = ", ".join(family.methods)
             raise UsageError(f"model={self.model!r} goes with method {known}; got {self.method!r}.")
-        if not 0 < self.participation <= 1:
+        if not _is_number(self.participation) or not 0 < self.participation <= 1:
             raise UsageError(f"participation is a share above 0 and up to 1; got {self.participation!r}.")
+        if not _is_number(self.min_rows) or self.min_rows < 0 or self.min_rows != int(self.min_rows):
+            raise UsageError(f"min_rows is a whole number that is not negative; got {self.min_rows!r}.")
         if self.learner is not None and self.method not in ALONE:
             raise UsageError(f"A learner goes with method 'moments' or 'voting', not with {self.method!r}.")
         if self.lambda_ == "stability" and self.learner is not None:
@@ -282,19 +286,25 @@ class FederatedNotears(StructureLearner):
 
     def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Local]:
         """One local side a party, built from its table alone."""
-        if isinstance(X, (pd.DataFrame, np.ndarray, GaussianStats, Regimes)):
+        if isinstance(X, (str, bytes, pd.DataFrame, np.ndarray, GaussianStats, Regimes)) or not isinstance(
+            X, Iterable
+        ):
             raise UsageError(
-                "fit takes several tables, one a party: a list or a mapping of names to tables. "
-                "For one table use Notears."
+                "fit takes several tables, one a party: a list or a mapping of names to tables; got "
+                f"{type(X).__name__}. For one table use Notears; for files, polydag fit --as parties."
             )
         tables = dict(X) if isinstance(X, Mapping) else {f"site {i}": t for i, t in enumerate(X, start=1)}
         if not tables:
             raise DataError("There are no parties: fit takes a list of tables, one a party.")
+        told = [str(name) for name in tables]
+        if twice := [name for name in told if told.count(name) > 1]:
+            raise UsageError(f"Two parties are called {twice[0]!r}. Give every party a name of its own.")
         # For votes; a penalty that parties have in common comes with the question.
         learner = alone(self, "bic") if self.method == "voting" else None
         result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
+                _require_numbers(table)
                 if self.epsilon is not None:
                     own: Local = private_local(table)
                 else:
@@ -304,14 +314,15 @@ class FederatedNotears(StructureLearner):
             result[str(name)] = own
         return result
 
-    def _penalty(self, locals_: Mapping[str, Local]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
+    def _penalty(
+        self, locals_: Mapping[str, Local], mark: str
+    ) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
         """The penalty, or how it is chosen within the study; and what left the sites for it so far."""
         if self.schedule == "paper" and self.lambda_ == "bic":
             return papers_lambda(self), []
         if self.lambda_ == "stability":
-            chosen = stable_lambda(
-                self, {name: local.data for name, local in locals_.items()}, self.random_state
-            )
+            data = {name: local.data for name, local in locals_.items()}
+            chosen = stable_lambda(self, data, self.random_state, mark)
             return chosen.lambda_, [chosen.disclosure]
         return self.lambda_, []
 
@@ -329,6 +340,38 @@ class FederatedNotears(StructureLearner):
         for name, site in federation.sites.items():
             for note in dict.fromkeys(site.notes):
                 warnings.warn(f"{name}: {note}", DataWarning, stacklevel=3)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _require_numbers(table: Table) -> None:
+    """Truth values are labels, as in files; other labels are told when rows are read."""
+    frame = getattr(table, "frame", table)
+    types: dict[Any, Any] = {"x0": getattr(frame, "dtype", None)}
+    if isinstance(frame, pd.DataFrame):
+        types = dict(frame.dtypes)
+    if truths := [name for name, dtype in types.items() if getattr(dtype, "kind", "") == "b"]:
+        raise DataError(
+            f"column {truths[0]} holds True and False, which are labels, not numbers. Leave it out at every "
+            "party, or turn it into numbers."
+        )
+
+
+def _canonical(value: Any) -> str:
+    """Settings as text that is the same in every process: sets have no order, and long texts are cut."""
+    if isinstance(value, Knowledge):
+        return _canonical([sorted(value.required), sorted(value.forbidden), value.tiers])
+    if hasattr(value, "get_params"):
+        return f"{type(value).__name__}({_canonical(value.get_params(deep=False))})"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_canonical(value[name])}" for name in sorted(value))
+    if isinstance(value, (set, frozenset)):
+        return _canonical(sorted(value, key=str))
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_canonical, value))}]"
+    return repr(value)
 
 
 def _mark(locals_: Mapping[str, Local]) -> str:

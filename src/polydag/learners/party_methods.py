@@ -23,6 +23,7 @@ from polydag.federated.model import HISTORY
 from polydag.federated.moments import Moments
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.private import PrivateMoments, PrivateRounds
+from polydag.federated.programs import columns_of_most
 from polydag.federated.voting import Voting, VotingPath
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
@@ -32,6 +33,7 @@ from polydag.learners.party_privacy import private_plan
 from polydag.metrics import varsortability
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy import rules
+from polydag.privacy.terms import LEAST
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def program_of(
     settings: FederatedNotears, locals_: Mapping[str, Local], masks: Masks, lambda_: Penalty
 ) -> Program:
     """The coordinator's side of a method."""
-    names = next(iter(locals_.values())).names
+    names = columns_of_most(local.names for local in locals_.values())
     regimes = known_regimes(locals_.values())
     group = variable_groups(names, regimes)
     family = FAMILIES[settings.model]
@@ -98,7 +100,16 @@ def program_of(
     groups: tuple[tuple[str, ...], ...] = tuple((name,) for name in locals_)
     if settings.privacy == "masked":  # single sites that come and go could be told from differences
         groups = rules.groups(tuple(locals_))
-    return FedAvg(model, groups, settings.participation, seed)
+    program = FedAvg(model, groups, settings.participation, seed)
+    if settings.participation < 1 and program.n_asked == len(groups):
+        sizes = "" if len(groups) == len(locals_) else f", asked in groups of at least {LEAST},"
+        warnings.warn(
+            f"participation={settings.participation:g} of {len(locals_)} parties{sizes} is all of them: "
+            "every party is asked in every round.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return program
 
 
 def _private_program(
@@ -124,7 +135,7 @@ def read(
     lambda_: Penalty,
 ) -> Reading:
     """What a program answered."""
-    names = next(iter(locals_.values())).names
+    names = columns_of_most(local.names for local in locals_.values())
     if isinstance(program, Moments):
         return _from_moments(settings, program, result, lambda_)
     if isinstance(program, (Voting, VotingPath)):

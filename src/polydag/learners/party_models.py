@@ -16,7 +16,7 @@ from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.model import Model
 from polydag.federated.own_linear import OwnLinearLocal
-from polydag.federated.programs import Local
+from polydag.federated.programs import Local, columns_of_most
 from polydag.federated.schedules import Default, Paper, Schedule
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
@@ -123,7 +123,7 @@ class Linear:
         lambda_: float | Literal["bic"],
     ) -> Model:
         """Weights with an ℓ1 penalty."""
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         group = variable_groups(names, known_regimes(locals_.values()))
         paper = settings.schedule == "paper"
         acyclicity = "expm" if paper else settings.acyclicity

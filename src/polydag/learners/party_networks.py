@@ -11,7 +11,7 @@ from polydag.errors import UsageError
 from polydag.federated.model import Model
 from polydag.federated.network_model import NetworkModel
 from polydag.federated.networks import Kind, NetworkLocal
-from polydag.federated.programs import Local
+from polydag.federated.programs import Local, columns_of_most
 from polydag.federated.schedules import Default, Paper, Schedule
 from polydag.graph import Graph, node_names
 from polydag.knowledge import Knowledge, Masks
@@ -87,7 +87,7 @@ class Networks:
         lambda_: float | Literal["bic"],
     ) -> Model:
         """Networks with a sparsity and an ℓ2 penalty."""
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         paper = settings.schedule == "paper" and settings.method == "admm"
         usual = PROBABILITY if self.kind == "masked" else _PAPER_THRESHOLD if paper else SLOPE
         return NetworkModel(
