@@ -402,6 +402,7 @@ SETTINGS: list[dict[str, object]] = [
     {"method": "voting", "schedule": "paper"},
     {"method": "voting", "learner": EqualVariance()},
     {"method": "voting", "model": "mlp", "hidden": 2},
+    {"method": "admm", "model": "mlp", "hidden": 2, "lambda_": 0.05},
 ]
 
 

@@ -33,18 +33,14 @@ def other_units(names: tuple[str, ...], own: Array, summed: Array) -> list[str]:
     rows, logs, squares = summed
     mean = logs / np.maximum(rows, 1.0)
     variance = np.maximum(squares / np.maximum(rows, 1.0) - mean**2, 0.0)
-    found = []
-    for name, here, m, v in zip(names, own, mean, variance, strict=True):
-        away = float(np.log(here) - m) if here > 0 else 0.0
-        # With two sorts of sites, |away| + v/|away| is the distance between them seen from either, and the
-        # sort with fewer rows is further away from the mean.
-        if away == 0 or away**2 < _TIE * v:
-            continue
-        distance = abs(away) + v / abs(away)
-        if distance > np.log(UNITS):
-            there = here * np.exp(-np.sign(away) * distance)
-            found.append(
-                f"column {name} has a standard deviation of {here:.3g} here and of about {there:.3g} "
-                "elsewhere: compare the units."
-            )
-    return found
+    away = np.where(own > 0, np.log(np.where(own > 0, own, 1.0)) - mean, 0.0)
+    # With two sorts of sites, |away| + variance/|away| is the distance between them seen from either, and the
+    # sort with fewer rows is further away from the mean.
+    further = (away != 0) & (away**2 >= _TIE * variance)
+    distance = np.abs(away) + variance / np.where(further, np.abs(away), 1.0)
+    odd = further & (distance > np.log(UNITS))
+    return [
+        f"column {names[i]} has a standard deviation of {own[i]:.3g} here and of about "
+        f"{own[i] * np.exp(-np.sign(away[i]) * distance[i]):.3g} elsewhere: compare the units."
+        for i in np.flatnonzero(odd)
+    ]
