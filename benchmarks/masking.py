@@ -50,6 +50,9 @@ class Fixed:
     def mark(self) -> bytes:
         return b""
 
+    def objection(self, state: State, ask: Ask) -> str | None:
+        return None
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Any]:
         return state, {"parameters": self.matrix}
 
@@ -63,6 +66,7 @@ class Again:
 
     rounds: int
     tolerates_absence: bool
+    d: int
 
     def begin(self) -> tuple[State, Ask]:
         return {"left": np.array(self.rounds)}, self._ask()
@@ -72,7 +76,7 @@ class Again:
         return {"left": np.array(left)}, self._ask() if left else Answer(total.arrays)
 
     def _ask(self) -> Ask:
-        return Ask("same", meta={"narrow": ["parameters"]})
+        return Ask("same", meta={"narrow": ["parameters"]}, returns={"parameters": (self.d, self.d)})
 
 
 def spent(coordinator: Coordinator, sites: dict[str, Site]) -> tuple[float, float, Federation]:
@@ -102,7 +106,7 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
     rounds, tries = (16, 3) if n < 50 else (4, 1)
 
     def cost(sites: dict[str, Site], masking: Masking | None) -> tuple[float, float, Federation]:
-        again = Coordinator(Again(rounds, tolerant), masking=masking)
+        again = Coordinator(Again(rounds, tolerant, d), masking=masking)
         found = [spent(again, sites) for _ in range(tries)]
         return min(each[0] for each in found), min(each[1] for each in found), found[-1][2]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,8 @@ from polydag.federated.linear_model import LinearModel
 from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.moments import Moments
+from polydag.federated.network_model import NetworkModel
+from polydag.federated.networks import NetworkLocal
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.programs import Program
 from polydag.federated.resuming import pack, unpack
@@ -158,7 +162,7 @@ def test_messages_that_do_not_fit_are_refused_with_their_sender(sites: dict[str,
         (dataclasses.replace(good, sender="mallory"), "not a member"),
         (dataclasses.replace(good, round=7), "round 7, not for 1"),
         (dataclasses.replace(good, arrays=nan), r"sums[0, 3] is nan"),
-        (dataclasses.replace(good, arrays=short), "others sent"),
+        (dataclasses.replace(good, arrays=short), "asked for was"),
         (dataclasses.replace(good, arrays={"rows": np.array(["a"])}), "not numbers"),
         (dataclasses.replace(good, phase="ask"), "does not send"),
     ]
@@ -242,6 +246,131 @@ def test_fedavg_goes_on_without_a_site(sites: dict[str, Site]) -> None:
     away = run(coordinator, sites, carry=losing("site 1", lambda m: 5 <= m.round <= 8))
     assert away.finished
     assert not same_arrays(away.coordinator.result, run(coordinator, sites).coordinator.result)
+
+
+def spoil(arrays: Any, how: str) -> dict[str, Any]:
+    """The arrays of a message, damaged on the way."""
+    name = next(iter(arrays))
+    if how == "nan":
+        return {**arrays, name: np.full_like(arrays[name], np.nan, dtype=float)}
+    if how == "shape":
+        return {**arrays, name: arrays[name][..., :-1]}
+    return {} if how == "empty" else {other: array for other, array in arrays.items() if other != name}
+
+
+@pytest.mark.parametrize("method", ["admm", "fedavg", "varying", "networks"])
+@pytest.mark.parametrize(("how", "why"), [("nan", "is nan"), ("lacks", "lacks"), ("shape", "does not fit")])
+def test_a_damaged_question_is_refused_and_asked_again(
+    sites: dict[str, Site], method: str, how: str, why: str
+) -> None:
+    coordinator, own = admm(), sites
+    if method == "networks":
+        coordinator, own = networks(sites)
+    elif method == "varying":
+        coordinator = Coordinator(Varying(NAMES, MASKS, GROUP, "bic", "ebic", "logdet", rounds=6))
+        own = {name: Site(OwnLinearLocal(site.local.data)) for name, site in sites.items()}
+    elif method == "fedavg":
+        coordinator = Coordinator(FedAvg(WEIGHTS, max_rounds=4))
+    damaged: set[int] = set()
+
+    def once(message: Message) -> list[Message]:
+        if message.recipient != "site 1" or message.phase != "ask" or message.round in damaged:
+            return [message]
+        damaged.add(message.round)
+        return [dataclasses.replace(message, arrays=spoil(message.arrays, how))]
+
+    found = run(coordinator, own, carry=once)
+    assert same_arrays(found.coordinator.result, run(coordinator, own).coordinator.result)
+    told = found.coordinator.refusals
+    assert len(told) == len(damaged)
+    assert all("site 1 refused the question: " in text and why in text for text in told)
+
+
+def test_a_question_that_stays_damaged_stops_the_study_with_the_reason(sites: dict[str, Site]) -> None:
+    def always(message: Message) -> list[Message]:
+        if message.recipient != "site 1" or message.round != 5:
+            return [message]
+        return [dataclasses.replace(message, arrays=spoil(message.arrays, "nan"))]
+
+    stopped = run(admm(), sites, carry=always)
+    assert stopped.coordinator.status == STOPPED
+    assert "site 1 refused the question: W[0, 0, 0] is nan" in stopped.coordinator.reason
+    end = run(admm(), sites, unpack(pack(stopped), sites))
+    assert same_arrays(end.coordinator.result, run(admm(), sites).coordinator.result)
+
+
+@pytest.mark.parametrize("how", ["nan", "lacks", "shape", "empty"])
+def test_a_malformed_answer_that_comes_first_is_the_one_that_is_refused(
+    sites: dict[str, Site], how: str
+) -> None:
+    def first(message: Message) -> list[Message]:
+        if message.sender != "site 0" or message.phase != CONTRIBUTION or message.round != 4:
+            return [message]
+        return [dataclasses.replace(message, arrays=spoil(message.arrays, how))]
+
+    stopped = run(admm(), sites, carry=first).coordinator
+    assert stopped.status == STOPPED
+    assert stopped.missing == ("site 0",)
+    assert all("from site 0" in text for text in stopped.refusals)
+    away = run(Coordinator(FedAvg(WEIGHTS, max_rounds=4)), sites, carry=first)
+    assert away.finished
+    assert all("from site 0" in text for text in away.coordinator.refusals)
+
+
+def networks(sites: dict[str, Site]) -> tuple[Coordinator, dict[str, Site]]:
+    rng = np.random.default_rng(0)
+    tables = {name: pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc")) for name in sites}
+    masks = Knowledge().masks(tuple("abc"))
+    model = NetworkModel(tuple("abc"), masks, "mlp", 2, 0.02, 0.003, 0.2, "logdet")
+    own = {name: Site(NetworkLocal(table, "mlp", 2)) for name, table in tables.items()}
+    return Coordinator(FedAvg(model, max_rounds=3)), own
+
+
+def forgetful(coordinator: Coordinator, sites: dict[str, Site], **more: Any) -> Federation:
+    """Every site begins anew with every question."""
+    federation = begin(sites)
+    while federation.coordinator.status == RUNNING:
+        later = run(coordinator, sites, federation, rounds=1, **more)
+        federation = Federation(later.coordinator, begin(sites).sites)
+    return federation
+
+
+@pytest.mark.parametrize("kind", ["linear", "networks", "votes"])
+def test_sites_of_fedavg_and_votes_keep_nothing_and_may_come_late(sites: dict[str, Site], kind: str) -> None:
+    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    coordinator, own = Coordinator(FedAvg(path, max_rounds=6)), sites
+    if kind == "networks":
+        coordinator, own = networks(sites)
+    elif kind == "votes":
+        coordinator = Coordinator(VotingPath(dataclasses.replace(path, threshold=0.0)))
+        own = {name: Site(LinearLocal(site.local.data, Notears())) for name, site in sites.items()}
+    whole = run(coordinator, own)
+    assert same_arrays(forgetful(coordinator, own).coordinator.result, whole.coordinator.result)
+    for missed in range(1, whole.coordinator.round):
+        late = run(coordinator, own, carry=losing("site 1", lambda m, at=missed: m.round == at))
+        assert late.finished
+
+
+def test_every_sum_of_fedavg_is_divided_by_the_rows_of_those_who_answered(sites: dict[str, Site]) -> None:
+    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    coordinator = Coordinator(FedAvg(path, max_rounds=40))
+    asked: dict[str, int] = {}
+
+    def note(message: Message) -> list[Message]:
+        asked.setdefault(str(message.meta.get("task", "")), message.round)
+        return [message]
+
+    whole = run(coordinator, sites, carry=note).coordinator.result
+    for task in ("centre", "scale", "losses", "families"):
+        away = losing("site 1", lambda m, at=asked[task]: m.round == at)
+        found = run(coordinator, sites, carry=away).coordinator.result
+        assert found["pooled_scale"] == pytest.approx(whole["pooled_scale"], rel=0.15)
+        rows = 180 - 40 if task == "families" else 180
+        assert float(found["criterion"]) / rows == pytest.approx(float(whole["criterion"]) / 180, abs=0.2)
+    three = {name: site for name, site in sites.items() if name != "site 1"}
+    away = losing("site 1", lambda m: m.round in (asked["centre"], asked["scale"]))
+    found = run(coordinator, sites, carry=away).coordinator.result
+    assert np.array_equal(found["pooled_scale"], run(coordinator, three).coordinator.result["pooled_scale"])
 
 
 def test_a_time_out_of_another_round_means_nothing(sites: dict[str, Site]) -> None:

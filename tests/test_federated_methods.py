@@ -11,8 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from polydag import EqualVariance, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
+from polydag import (
+    GES,
+    PC,
+    EqualVariance,
+    GaussianStats,
+    Graph,
+    Knowledge,
+    Notears,
+    Regimes,
+    metrics,
+    simulate,
+)
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated.groups import variable_groups
@@ -20,7 +32,9 @@ from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.programs import Ask
 from polydag.federated.schedules import Default, Paper, Pressure, Seen
+from polydag.federated.units import log_scales, other_units
 from polydag.learners.federated import FederatedNotears
+from polydag.learners.party_methods import _from_votes
 from polydag.losses import LeastSquares
 
 quick = settings(max_examples=15, deadline=None)
@@ -201,7 +215,7 @@ def test_the_papers_schedule(dag: Graph, rows: pd.DataFrame) -> None:
     assert model.graph_.is_dag
     assert model.history_.loc[1, "rho"] == pytest.approx(1.25e-3)
     names = set(model.disclosure_["name"])
-    assert names == {"rows", "sums", "rank", "squares", "parameters", "spread"}
+    assert names == {"rows", "sums", "rank", "log_scales", "squares", "parameters", "spread"}
 
 
 def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
@@ -216,6 +230,20 @@ def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
     assert metrics.shd(true=dag, estimate=some.graph_) <= 6
     asked = some.disclosure_.query("round == 5")["site"].nunique()
     assert asked == 4
+
+
+def test_a_share_that_is_everyone_is_told(rows: pd.DataFrame) -> None:
+    with pytest.warns(
+        DataWarning, match=r"participation=0.5 of 4 parties, asked in groups of at least 3, is all of them"
+    ):
+        FederatedNotears(method="fedavg", participation=0.5, lambda_=0.1).fit(split(rows, 4))
+
+
+@pytest.mark.parametrize("method", ["admm", "voting", "varying"])
+def test_the_odd_party_is_named_though_it_comes_first(method: str, rows: pd.DataFrame) -> None:
+    parts = {"odd": rows.rename(columns={"x3": "y"}), "north": rows, "south": rows}
+    with pytest.raises(DataError, match=r"odd does not take part: .* it lacks x3 and has besides y"):
+        FederatedNotears(method=method).fit(parts)
 
 
 def test_votes_are_shares_and_cycles_are_pruned_unless_the_paper_is_followed() -> None:
@@ -237,6 +265,57 @@ def test_votes_are_shares_and_cycles_are_pruned_unless_the_paper_is_followed() -
     assert paper.graph_.n_edges == 3
     known = Knowledge(forbidden=[("a", "b")])
     assert not FederatedNotears(method="voting", knowledge=known).fit(chain).graph_.adjacency[0, 1]
+
+
+@pytest.mark.parametrize("learner", [GES(), PC()], ids=str)
+def test_undirected_edges_are_votes_for_both_directions(learner: GES | PC, rows: pd.DataFrame) -> None:
+    parts = split(rows, 3)
+    model = FederatedNotears(method="voting", learner=learner).fit(parts)
+    found = [clone(learner).fit(part).graph_.adjacency for part in parts]
+    shares = np.mean(found, axis=0)
+    assert model.votes_ == pytest.approx(shares)
+    kept, enough = model.graph_.adjacency, shares > 0.5
+    assert kept.any()
+    assert not (kept & ~enough).any()
+    assert np.array_equal(kept & kept.T, enough & enough.T & np.isclose(shares, shares.T))
+    gone = {(edge["source"], edge["target"]) for _, edge in model.pruned_.iterrows()}
+    for i, j in np.argwhere(enough & ~enough.T & ~kept):
+        assert (f"x{i}", f"x{j}") in gone
+
+
+def test_cycles_of_directed_edges_are_pruned_beside_undirected_ones() -> None:
+    shares = np.zeros((5, 5))
+    shares[0, 1], shares[1, 2], shares[2, 0] = 1.0, 0.9, 0.6
+    shares[3, 4] = shares[4, 3] = 0.7
+    shares[0, 3], shares[3, 0] = 0.8, 0.6
+    votes = {"shares": shares, "mean_weights": np.zeros((5, 5))}
+    masks = Knowledge(required=[("e", "d")]).masks(tuple("abcde"))
+    read = _from_votes(
+        FederatedNotears(method="voting"), votes, tuple("abcde"), Knowledge().masks(tuple("abcde"))
+    )
+    edges = Graph.from_edges("abcde", [("a", "b", 0), ("b", "c", 0), ("a", "d", 0)], [("d", "e", 0)])
+    assert np.array_equal(read.graph.adjacency, edges.adjacency)
+    assert [(edge.source, edge.target) for edge, _ in read.pruned] == [("c", "a")]
+    assert read.history["n_nonzero"].tolist() == [7]
+    known = _from_votes(FederatedNotears(method="voting"), votes, tuple("abcde"), masks)
+    assert known.graph.adjacency[4, 3]
+    assert not known.graph.adjacency[3, 4]
+
+
+@pytest.mark.parametrize("method", ["voting", "moments"])
+def test_the_papers_values_hold_where_nothing_else_is_given(method: str, rows: pd.DataFrame) -> None:
+    parts = split(rows, 3)
+    paper = FederatedNotears(method=method, schedule="paper").fit(parts)
+    assert paper.lambda_used_ == 0.1
+    other = FederatedNotears(method=method, schedule="paper", lambda_=0.3, threshold=0.05).fit(parts)
+    assert other.lambda_used_ == 0.3
+    if method == "voting":
+        alone = [Notears(lambda_=0.3, threshold=0.05).fit(part).graph_.adjacency for part in parts]
+        assert other.votes_ == pytest.approx(np.mean(alone, axis=0))
+        assert list(other.history_.columns) == ["round", "lambda_", "n_nonzero"]
+    else:
+        pooled = Notears(lambda_=0.3, threshold=0.05).fit(rows)
+        assert other.weights_ == pytest.approx(pooled.weights_, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["admm", "moments", "voting", "fedavg"])
@@ -312,11 +391,57 @@ def test_directions_that_follow_the_variances_are_told(rows: pd.DataFrame) -> No
     assert np.isnan(FederatedNotears(method="voting", lambda_=0.1).fit(split(rows, 3)).varsortability_)
 
 
-def test_another_scale_at_one_site_is_told_with_the_column(rows: pd.DataFrame) -> None:
-    parts = {"north": rows.iloc[:390], "south": rows.iloc[390:].assign(x3=rows["x3"] * 1e-3)}
-    for method in ("admm", "moments"):
-        with pytest.warns(DataWarning, match=r"south: column x3 .* compare the units"):
-            FederatedNotears(method=method, privacy="none").fit(parts)
+SETTINGS: list[dict[str, object]] = [
+    {"method": "admm"},
+    {"method": "admm", "schedule": "paper"},
+    {"method": "moments"},
+    {"method": "fedavg"},
+    {"method": "varying"},
+    {"method": "voting"},
+    {"method": "voting", "lambda_": 0.1},
+    {"method": "voting", "schedule": "paper"},
+    {"method": "voting", "learner": EqualVariance()},
+    {"method": "voting", "model": "mlp", "hidden": 2},
+    {"method": "admm", "model": "mlp", "hidden": 2, "lambda_": 0.05},
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_another_scale_at_one_site_is_told_with_the_column(
+    rows: pd.DataFrame, setting: dict[str, object]
+) -> None:
+    odd = rows.iloc[360:].assign(x3=rows["x3"] * 1e3)
+    parts = {"a": rows.iloc[:120], "b": rows.iloc[120:240], "c": rows.iloc[240:360], "south": odd}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        narrow = {name: part[["x2", "x3", "x4"]] for name, part in parts.items()}
+        FederatedNotears(**setting, privacy="none").fit(narrow)  # type: ignore[arg-type]
+    units = [str(each.message) for each in told if issubclass(each.category, DataWarning)]
+    assert len(units) == 1
+    assert units[0].startswith("south: column x3 has a standard deviation of ")
+    assert units[0].endswith("elsewhere: compare the units.")
+
+
+@quick
+@given(seeds, st.integers(2, 12), st.floats(150, 1e6), st.booleans())
+def test_of_parties_in_two_units_those_with_fewer_rows_are_told(
+    seed: int, k: int, factor: float, smaller: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(20, 60, k).astype(float)
+    own = (
+        rng.uniform(0.8, 1.2, (k, 1))
+        * np.where(np.arange(k) == 0, 1 / factor if smaller else factor, 1.0)[:, None]
+    )
+    summed = sum(log_scales(n, each) for n, each in zip(rows, own, strict=True))
+    told = [bool(other_units(("x",), each, np.asarray(summed))) for each in own]
+    if k == 2:
+        assert any(told)
+    else:
+        assert told == [True] + [False] * (k - 1)
+    alike = rng.uniform(0.2, 5.0, (k, 1))
+    summed = sum(log_scales(n, each) for n, each in zip(rows, alike, strict=True))
+    assert not any(other_units(("x",), each, np.asarray(summed)) for each in alike)
 
 
 def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
@@ -328,8 +453,17 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         FederatedNotears().fit({"north": rows, "south": rows.assign(x2="a")})
     with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):
         FederatedNotears(min_rows=5).fit([rows, rows.iloc[:3], rows])
-    with pytest.raises(UsageError, match="several tables"):
-        FederatedNotears().fit(rows)
+    for one in (rows, rows.to_numpy(), "north.csv", None, 3):
+        with pytest.raises(UsageError, match=f"several tables.*got {type(one).__name__}"):
+            FederatedNotears().fit(one)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Two parties are called '1'"):
+        FederatedNotears().fit({1: rows, "1": rows, "2": rows})  # type: ignore[dict-item]
+    labels = {"north": rows, "south": rows.assign(x2=rows["x2"] > 0), "west": rows}
+    for model in ("linear", "mlp"):
+        with pytest.raises(DataError, match=r"south: column x2 holds True and False"):
+            FederatedNotears(model=model).fit(labels)
+    with pytest.raises(DataError, match=r"site 1: column x0 holds True and False"):
+        FederatedNotears().fit([rows.to_numpy() > 0, rows, rows])
     with pytest.raises(DataError, match="no parties"):
         FederatedNotears().fit([])
 
@@ -342,8 +476,13 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         ({"lambda_": -1}, "lambda_"),
         ({"threshold": "big"}, "threshold"),
         ({"participation": 0.0}, "participation"),
+        ({"participation": "half"}, "participation"),
+        ({"min_rows": "a"}, "min_rows"),
+        ({"min_rows": 2.5}, "min_rows"),
         ({"privacy": "total"}, "privacy"),
         ({"learner": Notears()}, "learner"),
+        ({"learner": GES(), "method": "moments", "lambda_": "stability"}, "GES has settings of its own"),
+        ({"model": "mlp", "method": "voting", "lambda_": "stability"}, "every party chooses its own penalty"),
     ],
 )
 def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.DataFrame) -> None:
@@ -351,14 +490,14 @@ def test_bad_settings_are_told(setting: dict[str, object], why: str, rows: pd.Da
         FederatedNotears(**setting).fit(split(rows, 3))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["admm", "fedavg"])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("privacy", ["masked", "none"])
 def test_a_column_that_is_constant_everywhere_is_named(
-    rows: pd.DataFrame, method: str, privacy: Literal["masked", "none"]
+    rows: pd.DataFrame, setting: dict[str, object], privacy: Literal["masked", "none"]
 ) -> None:
-    parts = split(rows.assign(x3=777.7), 3)
-    with pytest.raises(DataError, match="column x3 is constant"):
-        FederatedNotears(method=method, privacy=privacy).fit(parts)
+    parts = split(rows[["x2", "x3", "x4"]].assign(x3=777.7), 3)
+    with pytest.raises(DataError, match="x3 is constant"):
+        FederatedNotears(**setting, privacy=privacy).fit(parts)  # type: ignore[arg-type]
 
 
 def test_how_sums_are_formed_does_not_decide_between_penalties() -> None:

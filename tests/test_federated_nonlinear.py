@@ -97,15 +97,13 @@ def test_what_sites_say_of_networks_adds_up_to_pooling(kind: Kind, parts: list[p
 
 def test_a_typical_error_is_that_of_the_pooled_learner(parts: list[pd.DataFrame]) -> None:
     rows = pd.concat(parts)
-    ask = Ask("errors", {"centre": rows.to_numpy().mean(axis=0)[None]})
-    locals_ = [NetworkLocal(part) for part in parts]
-    group = Ask("centre", {"group": np.zeros(4, dtype=np.int64)}, {"columns": NAMES})
-    answers = [local.answer(local.answer({}, group)[0], ask)[1] for local in locals_]
+    group = np.zeros(4, dtype=np.int64)
+    ask = Ask("errors", {"group": group, "centre": rows.to_numpy().mean(axis=0)[None]})
+    answers = [NetworkLocal(part).answer({}, ask)[1] for part in parts]
     size = sum(each["log_error"][0] for each in answers) / sum(each["weight"][0] for each in answers)
     S = np.linalg.inv(np.cov(rows.T)).diagonal()
     assert np.exp(size) == pytest.approx(np.exp(-0.5 * np.log(S).mean()), rel=0.15)
-    few = NetworkLocal(parts[0].iloc[:5])
-    told = few.answer(few.answer({}, group)[0], ask)[1]
+    told = NetworkLocal(parts[0].iloc[:5]).answer({}, ask)[1]
     assert told["weight"][0] == told["log_error"][0] == 0
 
 
@@ -166,8 +164,8 @@ def test_networks_by_admm_find_what_pooling_finds(dag: Graph, parts: list[pd.Dat
     assert model.weights_[model.graph_.adjacency].min() >= 0.2
     assert model.lambda_used_ in set(model.history_["lambda_"])
     assert set(model.disclosure_["name"]) == {
-        "rows", "sums", "rank", "squares", "log_error", "weight", "parameters", "spread", "share",
-        "residuals", "slopes",
+        "rows", "sums", "rank", "log_scales", "squares", "log_error", "weight", "parameters", "spread",
+        "share", "residuals", "slopes",
     }  # fmt: skip
 
 
@@ -178,6 +176,7 @@ def test_networks_by_admm_find_what_pooling_finds(dag: Graph, parts: list[pd.Dat
         {"model": "mlp", "hidden": 4, "lambda_": 0.02, "method": "fedavg", "participation": 0.7},
         {"model": "mlp", "hidden": 4, "lambda_": 0.02, "method": "voting"},
         {"model": "mlp", "schedule": "paper"},
+        {"model": "mlp", "schedule": "paper", "method": "voting"},
     ],
 )
 @pytest.mark.filterwarnings("ignore::polydag.errors.ConvergenceWarning")
@@ -186,9 +185,10 @@ def test_other_ways_with_networks(settings: dict[str, object], dag: Graph, parts
     assert metrics.shd(true=dag, estimate=model.graph_) <= 3
     assert model.graph_.is_dag
     if settings.get("schedule") == "paper":
-        assert model.lambda_used_ == 0.001
+        votes = settings.get("method") == "voting"
+        assert model.lambda_used_ == (0.01 if votes else 0.001)
         assert model.n_rounds_ <= 203
-        assert model.history_["rho"].iloc[:2].tolist() == pytest.approx([0.1, 0.125])
+        assert votes or model.history_["rho"].iloc[:2].tolist() == pytest.approx([0.1, 0.125])
         assert model.weights_[model.graph_.adjacency].min() >= 0.3
     if settings["model"] == "masked":
         assert model.raw_weights_.max() <= 1

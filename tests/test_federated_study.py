@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +17,7 @@ import pytest
 from scipy.linalg import expm
 from typer.testing import CliRunner
 
-from polydag import FederatedNotears, Graph, Notears, checkpoint, metrics, runs, simulate
+from polydag import FederatedNotears, Graph, Knowledge, Notears, checkpoint, metrics, runs, simulate
 from polydag.cli import demos
 from polydag.cli.main import app
 from polydag.errors import DataError, NotConvergedError, UsageError
@@ -58,7 +63,8 @@ def test_fit_as_parties_writes_what_left(files: list[str], tmp_path: Path, dag: 
 
 @pytest.mark.parametrize("method", ["moments", "voting", "fedavg"])
 def test_other_methods_and_settings(files: list[str], tmp_path: Path, method: str) -> None:
-    settings = {"learner": "equal-variance"} if method == "moments" else {"lambda": 0.05}
+    named = {"moments": "equal-variance", "voting": "ges"}
+    settings = {"learner": named[method]} if method in named else {"lambda": 0.05}
     result = runs.perform(
         PartiesConfig(data=tuple(files), method=method, settings=settings, seed=0), tmp_path / "r"
     )
@@ -173,6 +179,95 @@ def test_an_interrupted_fit_goes_on_to_the_same_graph(
     pd.testing.assert_frame_equal(resumed.disclosure_, whole.disclosure_)
     blocks = -(-whole.n_rounds_ // resuming.BLOCK)
     assert calls == blocks + 1  # two blocks before the interruption were not run again
+
+
+def test_pieces_of_other_settings_are_not_taken(files: list[str], tmp_path: Path) -> None:
+    parts = {file: pd.read_csv(file) for file in files}
+    known = Knowledge(forbidden=[("x0", "x1"), ("x1", "x0")])
+    changes: list[dict[str, Any]] = [
+        {"threshold": 0.9},
+        {"knowledge": known},
+        {"acyclicity": "expm"},
+        {"lambda_": 0.2, "threshold": 0.5},
+        {"method": "moments"},
+    ]
+    with checkpoint.saving(tmp_path / "p", {}):
+        FederatedNotears().fit(parts)
+        found = [FederatedNotears(**change).fit(parts) for change in changes]
+    for change, model in zip(changes, found, strict=True):
+        fresh = FederatedNotears(**change).fit(parts)
+        assert np.array_equal(model.graph_.adjacency, fresh.graph_.adjacency)
+        assert model.raw_weights_ == pytest.approx(fresh.raw_weights_)
+    four = {f"{name} {k}": part.iloc[k::2] for name, part in parts.items() for k in range(2)}
+    setting: dict[str, Any] = {"method": "moments", "lambda_": "stability", "privacy": "none"}
+    with checkpoint.saving(tmp_path / "q", {}):
+        FederatedNotears(**setting, random_state=0).fit(four)
+        again = FederatedNotears(**setting, random_state=1, knowledge=known).fit(four)
+    whole = FederatedNotears(**setting, random_state=1, knowledge=known).fit(four)
+    assert again.lambda_used_ == whole.lambda_used_
+    pd.testing.assert_frame_equal(again.disclosure_, whole.disclosure_)
+
+
+def test_the_key_of_pieces_does_not_depend_on_the_process() -> None:
+    script = (
+        "from polydag import FederatedNotears, GES, Knowledge\n"
+        "from polydag.learners.federated import _canonical\n"
+        "known = Knowledge(forbidden=[('a', 'b'), ('c', 'd'), ('e', 'f'), ('g', 'h')])\n"
+        "print(_canonical(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2)
+    }
+    assert len(told) == 1
+
+
+def test_the_sachs_data_is_looked_for_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper, "measured", lambda setting, seed: 1 / 0)
+    monkeypatch.setenv("POLYDAG_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which is not there"):
+        paper.run([1, 2, 3], 1)
+    monkeypatch.delenv("POLYDAG_DATA")
+    command = ["reproduce", "federated", "--out", str(tmp_path / "r"), "--quiet"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 3
+    assert "set POLYDAG_DATA" in result.output
+    told = CliRunner().invoke(app, [*command, "--table", "1"])
+    assert told.exit_code == 2
+    assert "use --figure 1" in told.output
+    assert paper.TRIALS == 30
+
+
+def test_going_on_is_offered_only_where_it_can_help(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polydag.federated import resuming
+
+    real = resuming.run
+    for error, offered in (
+        (DataError("wrong"), False),
+        (NotConvergedError("lost"), True),
+        (KeyboardInterrupt(), True),
+    ):
+        calls = iter([None, None, error])
+
+        def failing(*args: object, calls: Iterator[Any] = calls, **more: object) -> object:
+            if (now := next(calls)) is not None:
+                raise now
+            return real(*args, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(resuming, "run", failing)
+        with pytest.raises(type(error)) as stopped:
+            runs.perform(PartiesConfig(data=tuple(files), seed=0), tmp_path / "r", force=True)
+        assert any("--resume" in note for note in getattr(stopped.value, "__notes__", ())) == offered
 
 
 def test_the_demo_of_parties(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_one_graph_where_pooling_would_mix_up_the_signs(seed: int) -> None:
 def test_what_leaves_a_party_that_differs() -> None:
     _, tables = different(3, d=5, k=3)
     ledger = FederatedNotears(method="varying", lambda_=0.2, privacy="none").fit(tables).disclosure_
-    assert set(ledger["name"]) == {"rows", "squares", "weights"}
+    assert set(ledger["name"]) == {"rows", "squares", "log_scales", "weights"}
     assert (ledger["name"] == "weights").sum() == len(tables)  # the mean coefficients, once
 
 
@@ -156,7 +156,15 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
         sorted(model.history_["lambda_"].max() / 2**k for k in range(5))
     )
     assert model.lambda_used_ in set(model.history_["lambda_"])
-    assert set(model.disclosure_["name"]) == {"rows", "sums", "rank", "squares", "edges", "weights"}
+    assert set(model.disclosure_["name"]) == {
+        "rows",
+        "sums",
+        "rank",
+        "log_scales",
+        "squares",
+        "edges",
+        "weights",
+    }
     fixed = FederatedNotears(method="voting", lambda_=model.lambda_used_, privacy="none").fit(parts)
     assert np.array_equal(fixed.votes_, model.votes_)
     assert fixed.n_rounds_ == 1

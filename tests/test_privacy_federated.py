@@ -19,12 +19,14 @@ from polydag import FederatedNotears, GaussianStats, Notears, simulate
 from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
 from polydag.federated.engine import begin
+from polydag.federated.groups import centre_question
 from polydag.federated.guard import Guard
 from polydag.federated.linear import LinearLocal
 from polydag.federated.machine import DONE, STOPPED, UNWILLING, SiteState
 from polydag.federated.masked import Masking
 from polydag.federated.messages import (
     AGREE,
+    ANSWER,
     CONTRIBUTION,
     COORDINATOR,
     JOIN,
@@ -76,7 +78,7 @@ class Repeated:
 
     def _ask(self, number: int) -> Ask:
         over = self.over[number % len(self.over)]
-        return Ask("centre", {"group": GROUP}, {"columns": list(NAMES)}, over)
+        return dataclasses.replace(centre_question(NAMES, GROUP), sites=over)
 
     def begin(self) -> tuple[State, Ask]:
         return {"found": np.zeros(0), "sites": np.zeros(0)}, self._ask(0)
@@ -116,7 +118,7 @@ def test_masked_equals_unmasked(method: str, rows: pd.DataFrame) -> None:
     assert plain.protection_.startswith("NOT PRIVATE")
     seen = set(hidden.disclosure_["name"])
     assert {"join: key", "join: signature"} <= seen
-    assert ("open: shares" in seen) == (method == "fedavg")  # the others need every site
+    assert ("open: shares" in seen) == (method in ("fedavg", "voting"))  # the others need every site
 
 
 def test_any_penalty_that_is_chosen_by_stability_takes_groups_of_parties(rows: pd.DataFrame) -> None:
@@ -258,6 +260,36 @@ def test_forged_changed_replayed_and_reordered_messages_are_refused_with_the_sen
     for name in sites:
         assert f"refused a message from {name}: its tag does not fit" in told
     assert "from mallory: it is not a member" in told
+
+
+@pytest.mark.parametrize("program", [Repeated(2), Repeated(2, tolerates_absence=False)])
+def test_a_question_of_any_phase_that_lacks_something_is_refused_and_asked_again(program: Program) -> None:
+    damaged: set[tuple[int, str]] = set()
+
+    def once(message: Message) -> list[Message]:
+        at = (message.round, message.phase)
+        if message.recipient != "site 1" or not message.arrays or at in damaged or message.phase == ANSWER:
+            return [message]
+        damaged.add(at)
+        return [dataclasses.replace(message, arrays={})]
+
+    found = run(masked(program), sites_of(4), carry=once)
+    assert found.finished
+    assert {"join", "roster", "ask"} <= {phase for _, phase in damaged}
+    assert len(found.coordinator.refusals) == len(damaged)
+    assert all("site 1 refused the question: the question lacks" in t for t in found.coordinator.refusals)
+
+
+@pytest.mark.parametrize("phase", [CONTRIBUTION, JOIN, ROSTER, OPEN])
+def test_a_malformed_message_of_any_phase_is_refused_though_it_comes_first(phase: str) -> None:
+    def first(message: Message) -> list[Message]:
+        if message.sender != "site 0" or message.phase != phase or message.round != 1:
+            return [message]
+        return [dataclasses.replace(message, arrays={})]
+
+    found = run(masked(Repeated(1), tags=False), sites_of(6), carry=first).coordinator
+    assert found.refusals
+    assert all("from site 0: it holds {}" in text for text in found.refusals)
 
 
 def test_a_coordinator_with_two_lists_is_found_out() -> None:

@@ -67,6 +67,8 @@ def command(
         raise UsageError(f"The reproduction of the {paper} paper has nothing to --set.")
     more = {"settings": settings} if settings else {}
     seeds = seeds or getattr(module, "TRIALS", 10)
+    if table and getattr(module, "ONLY_FIGURES", False):
+        raise UsageError(f"The results of the {paper} paper are figures: use --figure {table[0]}.")
     unknown = [number for number in figure or () if number not in module.FIGURES]
     if unknown:
         raise UsageError(

@@ -29,7 +29,8 @@ class Admm(Iterative):
         arrays = {"W": state["theta"], "rho": state["pressure"][:, 2].copy(), **told}
         # Parameters without units need fewer bits in masked sums; the paper exchanges them as they are.
         narrow = [] if isinstance(self.schedule, Paper) else ["parameters", "spread"]
-        return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow})
+        returns = {"parameters": state["theta"].shape, "spread": state["lambdas"].shape}
+        return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow}, returns=returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Eq. (3) in every lane, then the penalties."""

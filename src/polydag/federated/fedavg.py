@@ -42,6 +42,11 @@ class FedAvg(Iterative):
         """A site may stay away from any round."""
         return True
 
+    @property
+    def n_asked(self) -> int:
+        """How many groups are asked in a round."""
+        return max(1, round(self.participation * len(self.groups)))
+
     def _progress(self, number: int) -> float:
         return min((number - 1) / (0.8 * self.max_rounds), 1.0)
 
@@ -55,8 +60,7 @@ class FedAvg(Iterative):
         if self.participation >= 1:
             return None
         rng = np.random.default_rng([self.seed, number])
-        count = max(1, round(self.participation * len(self.groups)))
-        chosen = sorted(rng.permutation(len(self.groups))[:count])
+        chosen = sorted(rng.permutation(len(self.groups))[: self.n_asked])
         return tuple(site for i in chosen for site in self.groups[i])
 
     def everything(self, state: State) -> Arrays:
@@ -70,7 +74,8 @@ class FedAvg(Iterative):
     def _ask(self, state: State, number: int) -> Ask:
         tau = np.full(len(state["lambdas"]), self._tau(number))
         arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
-        return Ask("average", arrays, {"narrow": ["parameters"]}, sites=self._asked(number))
+        returns = {"parameters": state["theta"].shape, "share": self.model.share_shape}
+        return Ask("average", arrays, {"narrow": ["parameters"]}, self._asked(number), returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Average, then the server's step."""

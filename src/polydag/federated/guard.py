@@ -33,6 +33,15 @@ from polydag.privacy.terms import LEAST, Terms
 Memory = Mapping[str, Any]
 Done = tuple[Memory, Arrays]
 
+_BRINGS = {  # the arrays and words of each phase's question
+    JOIN: (("key",), ("terms",)),
+    ROSTER: (("keys", "signatures"), ("block",)),
+    DEAL: ((), ("block",)),
+    PARCELS: (("parcels",), ("senders",)),
+    AGREE: ((), ("over", "list")),
+    OPEN: ((), ("over", "list", "signed")),
+}
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -75,6 +84,13 @@ class Guard:
             OPEN: self._open,
         }
         return steps[message.phase](memory, message)
+
+    def objection(self, message: Message) -> str | None:
+        """Why such a question cannot be answered as it came."""
+        arrays, meta = _BRINGS.get(message.phase, ((), ()))
+        lacking = [name for name in arrays if name not in message.arrays]
+        lacking += [name for name in meta if name not in message.meta]
+        return f"the question lacks {lacking[0]}" if lacking else None
 
     def _join(self, name: str, message: Message) -> Done:
         terms = Terms.from_words(message.meta.get("terms", {}))

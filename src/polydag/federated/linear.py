@@ -9,7 +9,7 @@ coordinator chooses: with the pooled standard deviations, ρ2 has no units.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.errors import DataError
+from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales, other_units, without_rounding
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]
-Task = Callable[[State, Ask], tuple[State, Arrays]]
-UNITS = 100.0  # a column whose scale is this far from the pooled one was probably measured in other units
+
+
+_CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
 
 
 class Factors(NamedTuple):
@@ -81,35 +84,41 @@ class LinearLocal:
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum that was asked for."""
-        tasks = self.tasks()
-        if ask.task not in tasks:
-            raise DataError(f"This site does not know the question {ask.task!r}.")
-        return tasks[ask.task](state, ask)
+        return known_task(self.tasks(), ask).answer(state, ask)
 
     def tasks(self) -> dict[str, Task]:
-        """What it can be asked."""
+        """What it can be asked; `g` are groups, `l` lanes."""
         return {
-            "centre": self._centre,
-            "scale": self._scale,
-            "scatter": self._scatter,
-            "consensus": self._consensus,
-            "average": self._average,
-            "losses": self._losses,
-            "families": self._families,
-            "vote": self._vote,
+            "centre": Task(self._centre, {"group": "d"}, ("columns",)),
+            "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
+            "scatter": Task(self._scatter, {"centre": "gd"}, ("regimes",)),
+            "consensus": Task(self._consensus, {"W": "ldd", "rho": "l"}, ("relax",), _CONSTANTS),
+            "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
+            "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
+            "families": Task(self._families, {"pairs": "gdd"}, once=_CONSTANTS),
+            "vote": Task(self._vote, meta=("columns",)),
         }
 
-    def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from the pooled one."""
-        if "pooled_scale" not in arrays:
-            return []
-        own = np.sqrt(sum(part.scatter.diagonal() for part in self._parts) / self.n_rows)
-        return other_units(self.names, own, arrays["pooled_scale"])
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """What is missing in a question, or wrong with it; raises where the study is of other columns."""
+        task = known_task(self.tasks(), ask)
+        require_columns(ask, self.names)
+        return damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
 
-    def require_columns(self, ask: Ask) -> None:
-        """Decline a study of other columns."""
-        if list(ask.meta["columns"]) != list(self.names):
-            raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
+    def told(self, state: State, arrays: Arrays) -> list[str]:
+        """Columns whose scale here is far from that elsewhere."""
+        if "log_scales" not in arrays:
+            return []
+        if arrays["log_scales"].shape != (3, len(self.names)):
+            return ["what came back of the other sites' scales cannot be read: units were not compared."]
+        return other_units(self.names, self.deviations(), arrays["log_scales"])
+
+    def deviations(self) -> Array:
+        """The columns' standard deviations about this site's own means; zero where they are constant."""
+        parts = self._parts
+        squares = np.array([part.scatter.diagonal() for part in parts])
+        means = np.array([np.abs(part.mean) for part in parts])
+        return without_rounding(np.sqrt(squares.sum(axis=0) / self.n_rows), means.max(axis=0))
 
     def rows_for(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
         """The statistics of the rows that score the variables of one group."""
@@ -131,7 +140,6 @@ class LinearLocal:
         return np.array([self._gram(state, g) for g in range(len(state["centre"]))])
 
     def _centre(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        self.require_columns(ask)
         group = ask.arrays["group"]
         parts = [self.rows_for(g, group) for g in range(int(group.max()) + 1)]
         n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
@@ -139,11 +147,13 @@ class LinearLocal:
         sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
         # How many directions the rows span: what a typical eigenvalue of S_k is measured by.
         rank = np.array([min(float(n.max()), float(len(self.names)))])
-        return {**state, "group": group}, {"rows": n, "sums": sums, "rank": rank}
+        scales = log_scales(self.n_rows, self.deviations())
+        return state, {"rows": n, "sums": sums, "rank": rank, "log_scales": scales}
 
     def _scale(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        state = {**state, "centre": ask.arrays["centre"]}
-        return state, {"squares": np.array([gram.diagonal() for gram in self._grams(state)])}
+        known = _constants(ask)
+        squares = np.array([gram.diagonal() for gram in self._grams(known)])
+        return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The statistics about the common centre, per set of intervened variables."""
@@ -160,7 +170,7 @@ class LinearLocal:
             sent[f"offsets[{label}]"] = n * off
             scatter = np.zeros((d, d)) if part is None else part.scatter + n * np.outer(off, off)
             sent[f"scatter[{label}]"] = scatter
-        return {**state, "centre": ask.arrays["centre"]}, sent
+        return state, sent
 
     def _factorised(self, state: State) -> Factors:
         """One eigendecomposition a group, made on first use and kept."""
@@ -192,10 +202,7 @@ class LinearLocal:
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """Stateless: a proximal step from W on this site's own mean loss, weighted by its rows."""
         constants = _constants(ask)
-        own = np.array(
-            [max(self._own_rows(g, constants["group"]), 0.0) for g in range(len(constants["rows"]))]
-        )
-        share = own / constants["rows"]
+        share = self._own_rows(constants) / constants["rows"]
         W, tau = ask.arrays["W"], ask.arrays["tau"]
         B = W.copy()
         for g, weight in enumerate(share):
@@ -205,31 +212,33 @@ class LinearLocal:
         columns = share[constants["group"]]
         return state, {"parameters": B * columns, "share": columns}
 
-    def _own_rows(self, g: int, group: NDArray[np.int64]) -> float:
-        return float(sum(part.n for part in self.rows_for(g, group)))
+    def _own_rows(self, known: State) -> Array:
+        """How many rows score each group: every sum has its own, as sites may be missing in any of them."""
+        groups = range(len(known["centre"]))
+        return np.array([float(sum(part.n for part in self.rows_for(g, known["group"]))) for g in groups])
 
     def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The residual sum of squares of every variable, for each of several W."""
         W = ask.arrays["weights"]
-        state = {**state, **_constants(ask)}
+        known = {**state, **_constants(ask)}
         residual = np.eye(W.shape[1]) - W
         squares = np.empty(W.shape[:2])
-        for g, gram in enumerate(self._grams(state)):
-            members = state["group"] == g
+        for g, gram in enumerate(self._grams(known)):
+            members = known["group"] == g
             columns = residual[:, :, members]
             squares[:, members] = np.einsum("lij,ik,lkj->lj", columns, gram, columns, optimize=True)
-        return state, {"squares": squares}
+        return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _families(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The loss of candidate families: covariances of pairs that occur in one family, nothing else."""
-        state = {**state, **_constants(ask)}
-        grams = self._grams(state)
-        return state, {"families": grams[ask.arrays["pairs"].astype(bool)]}
+        known = {**state, **_constants(ask)}
+        families = self._grams(known)[ask.arrays["pairs"].astype(bool)]
+        return state, {"rows": self._own_rows(known), "families": families}
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
-        self.require_columns(ask)
-        return state, own_vote(self.learner, self.stats, len(self.names), ask)
+        scales = log_scales(self.n_rows, self.deviations())
+        return state, {**own_vote(self.learner, self.stats, len(self.names), ask), "log_scales": scales}
 
 
 def own_vote(learner: Any, data: Any, d: int, ask: Ask) -> Arrays:
@@ -254,21 +263,29 @@ def _alone(learner: Any, data: Any, d: int) -> tuple[Array, Array]:
 
 def _constants(ask: Ask) -> dict[str, Any]:
     """What the coordinator says once, or every time to a site that keeps nothing."""
-    return {name: ask.arrays[name] for name in ("group", "centre", "rows", "scale") if name in ask.arrays}
+    return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}
 
 
-def other_units(names: tuple[str, ...], own: Array, pooled: Array) -> list[str]:
-    """A word for every column whose standard deviation here is far from the pooled one."""
-    return [
-        f"column {name} has a standard deviation of {here:.3g} here and {there:.3g} over all sites: compare "
-        "the units."
-        for name, here, there in zip(names, own, pooled, strict=True)
-        if here > 0 and there > 0 and max(here / there, there / here) > UNITS
-    ]
+def known_task(tasks: Mapping[str, Task], ask: Ask) -> Task:
+    """The task of a question."""
+    if ask.task not in tasks:
+        raise DataError(f"This site does not know the question {ask.task!r}.")
+    return tasks[ask.task]
+
+
+def lanes_of(state: State) -> dict[str, int]:
+    """The lanes of a study under way, as a length of shapes."""
+    return {"l": len(state["pending"])} if "pending" in state else {}
+
+
+def require_columns(ask: Ask, names: tuple[str, ...]) -> None:
+    """Decline a study of other columns."""
+    if list(ask.meta.get("columns", names)) != list(names):
+        raise DataError(column_difference(tuple(ask.meta["columns"]), names))
 
 
 def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """How a table's columns differ from those of the study."""
+    """How a table's columns differ from those of the study, which are those of most sites."""
     here, there = set(found), set(expected)
     if here != there:
         parts = [
@@ -276,9 +293,9 @@ def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
             for what, names in (("lacks", there - here), ("has besides", here - there))
             if names
         ]
-        return f"Its columns differ from the other sites': it {' and '.join(parts)}."
+        return f"Its columns are not those that the study asks of every site: it {' and '.join(parts)}."
     place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
     return (
-        f"Its columns are in another order: number {place + 1} is {found[place]}, elsewhere "
+        f"Its columns are in another order: number {place + 1} is {found[place]}, in the study "
         f"{expected[place]}. Bring them into the same order."
     )

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import DataError
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import centre_question, require_rows, require_spread
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Array, Sizes, Step
 from polydag.federated.programs import Answer, Ask, State, Total
@@ -36,8 +35,7 @@ from polydag.solvers.pruning import Pruned, best_of, first_lowest, prune
 
 LANES = 5
 _SCREEN = 0.6  # of the least weight that could pass; penalised weights are shrunken
-_SPREAD = 1e-12  # of a column's mean: what is left of the deviation of a constant one
-_TOLD = ("centre", "rows", "scale", "pooled_scale")
+_TOLD = ("centre", "rows", "scale", "log_scales")
 _CENTRE, _SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("centre", "scale", "losses", "families"))
 
 
@@ -73,8 +71,7 @@ class LinearModel:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        ask = Ask("centre", {"group": self.group}, {"columns": list(self.names)})
-        return {"question": _CENTRE}, ask
+        return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The common centre, then the common scale."""
@@ -83,18 +80,24 @@ class LinearModel:
         )
 
     def _centred(self, state: State, total: Total) -> tuple[State, Ask]:
-        rows = total.arrays["rows"]
-        require_rows(self.names, self.group, rows)
+        rows = self._rows(total)
         centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
         # The sum of ranks over all sites: by it a site's eigenvalues are sized.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
+        state |= {"log_scales": total.arrays["log_scales"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
-        return state, Ask("scale", {"centre": centre})
+        returns = {"rows": rows.shape, "squares": centre.shape}
+        return state, Ask("scale", {"group": self.group, "centre": centre}, returns=returns)
+
+    def _rows(self, total: Total) -> Array:
+        """The rows, per group, of those who answered: in every sum others may be missing."""
+        require_rows(self.names, self.group, total.arrays["rows"])
+        return total.arrays["rows"]
 
     def _scaled(self, state: State, total: Total) -> tuple[State, None]:
-        variance = total.arrays["squares"] / np.maximum(state["rows"], 1.0)[:, None]
+        variance = total.arrays["squares"] / np.maximum(self._rows(total), 1.0)[:, None]
         pooled = np.sqrt(variance.max(axis=0))
-        self._require_spread(pooled, np.abs(state["centre"]).max(axis=0))
+        require_spread(self.names, pooled, np.abs(state["centre"]).max(axis=0))
         typical = float(np.exp(2 * np.log(pooled).mean()))
         lambdas = self._lambdas(typical, float(state["rows"].max()))
         lanes = len(lambdas)
@@ -108,12 +111,6 @@ class LinearModel:
             "h": np.zeros(lanes),
         }, None
 
-    def _require_spread(self, deviation: Array, size: Array) -> None:
-        flat = deviation <= _SPREAD * np.maximum(size, 1e-300)
-        if flat.any():
-            told = ", ".join(name for name, each in zip(self.names, flat, strict=True) if each)
-            raise DataError(f"All sites: column {told} is constant. Leave it out.")
-
     def _lambdas(self, typical: float, n: float) -> Array:
         """One penalty; or a path from the size of chance correlations between two columns, halving."""
         if self.lambda_ != "bic":
@@ -122,8 +119,13 @@ class LinearModel:
         return np.array([first / 2**k for k in range(LANES)])
 
     def told(self, state: State) -> Arrays:
-        """Groups, the common centre, total rows and scales."""
+        """Groups, the common centre, total rows, scales, and what tells other units."""
         return {"group": self.group, **{name: state[name] for name in _TOLD}}
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """A share for each variable: some rows score only some of them."""
+        return (self.d,)
 
     def sizes(self, state: State) -> Sizes:
         """Scaled eigenvalues are sized by how many directions all sites' rows span."""
@@ -159,7 +161,8 @@ class LinearModel:
             if len(raw) == 1:
                 return state, self._answer(state, 0, candidates[0], np.nan)
         state = {**state, "question": _LOSSES, "candidates": candidates}
-        return state, Ask("losses", {"weights": candidates, **told})
+        returns = {"rows": state["rows"].shape, "squares": candidates.shape[:2]}
+        return state, Ask("losses", {"weights": candidates, **told}, returns=returns)
 
     def _by_number(self, W: Array) -> Array:
         assert self.threshold != "ebic"
@@ -169,7 +172,7 @@ class LinearModel:
         return np.where(kept, W, 0.0)
 
     def _screened(self, state: State, total: Total, told: Arrays) -> tuple[State, Ask | Answer]:
-        n = state["rows"][self.group]
+        n = self._rows(total)[self.group]
         variance = np.maximum(total.arrays["squares"], 1e-300) / n
         candidates = state["candidates"]
         price = extended_bic_penalty(float(n.max()), self.d)
@@ -183,7 +186,8 @@ class LinearModel:
         candidates = np.where(strong | self.masks.required, candidates, 0.0)
         pairs = self._pairs((candidates != 0) | self.masks.required)
         state = {**state, "question": _FAMILIES, "candidates": candidates, "pairs": pairs}
-        return state, Ask("families", {"pairs": pairs, **told})
+        returns = {"rows": state["rows"].shape, "families": (int(pairs.sum()),)}
+        return state, Ask("families", {"pairs": pairs, **told}, returns=returns)
 
     def _pairs(self, edges: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Per group: the pairs that stand together in a family of any lane; each pair once."""
@@ -198,7 +202,7 @@ class LinearModel:
         upper = np.zeros(state["pairs"].shape)
         upper[state["pairs"].astype(bool)] = total.arrays["families"]
         grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        rows = state["rows"]
+        rows = self._rows(total)
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
         results = [self._climbed(loss, W, known) for W in state["candidates"]]

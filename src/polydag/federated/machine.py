@@ -17,6 +17,7 @@ from typing import Any
 
 from polydag.errors import DataError, UsageError
 from polydag.federated import masked, sums
+from polydag.federated.checks import unfit
 from polydag.federated.guard import Guard, noted, with_tag
 from polydag.federated.ledger import Noise
 from polydag.federated.masked import Masking
@@ -38,7 +39,7 @@ from polydag.federated.messages import (
     position,
     reply_to,
 )
-from polydag.federated.programs import Answer, Ask, Local, Program, Total
+from polydag.federated.programs import Answer, Ask, Local, Program, Shapes, Total
 from polydag.federated.sums import Contributions
 from polydag.privacy.ledger import START
 
@@ -57,8 +58,8 @@ class CoordinatorState:
         Where it stands; `reason` says why it stopped, or who does not take part.
     round, task, meta, question, over
         The question under way, and the sites over which is summed.
-    phase, asked
-        Which part of it is under way, and who was asked for that.
+    phase, asked, expected
+        Which part of it is under way, who was asked for that, and the shapes of what they answer.
     received : mapping
         What has come in for it, as `sums` keeps it.
     summing : mapping
@@ -83,6 +84,7 @@ class CoordinatorState:
     refusals: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     question: Arrays = field(default_factory=dict)
+    expected: Mapping[str, Any] = field(default_factory=dict)
     received: Contributions = field(default_factory=dict)
     summing: Mapping[str, Any] = field(default_factory=dict)
     program: Arrays = field(default_factory=dict)
@@ -142,6 +144,11 @@ class Coordinator:
             return self._late(state) if message.round == state.round else (state, [])
         if why := _objection(state, message):
             return _refuse(state, message, why)
+        if message.phase == REFUSED:  # it has kept its state, and is asked again in time
+            text = (
+                f"round {state.round}: {message.sender} refused the question: {message.meta.get('why', '')}"
+            )
+            return dataclasses.replace(state, refusals=(*state.refusals, text)), []
         if message.phase == DECLINED:
             why = f"{message.sender} does not take part: {message.meta.get('why', 'no reason given')}"
             return dataclasses.replace(state, status=UNWILLING, reason=why), []
@@ -212,7 +219,10 @@ def _next(
         )
         return done, [Message(COORDINATOR, site, done.round, ANSWER, ask.arrays) for site in state.members]
     over = state.members if ask.sites is None else ask.sites
-    fresh = dataclasses.replace(fresh, task=ask.task, meta=ask.meta, question=ask.arrays, over=over)
+    expected = {name: list(shape) for name, shape in ask.returns.items()}
+    fresh = dataclasses.replace(
+        fresh, task=ask.task, meta=ask.meta, question=ask.arrays, expected=expected, over=over
+    )
     return _enter(fresh, masked.first_phase(state.summing, fresh.round) if state.summing else ASK)
 
 
@@ -254,11 +264,11 @@ def _objection(state: CoordinatorState, message: Message) -> str | None:
         return "it is not a member"
     if state.status != RUNNING:
         return "the study is not running"
-    if message.phase not in (*map(reply_to, ORDER), DECLINED) or message.phase == ANSWER:
+    if message.phase not in (*map(reply_to, ORDER), DECLINED, REFUSED) or message.phase == ANSWER:
         return f"a site does not send {message.phase!r}"
     if message.round != state.round:
         return f"it is for round {message.round}, not for {state.round}"
-    if message.phase not in (reply_to(state.phase), DECLINED):
+    if message.phase not in (reply_to(state.phase), DECLINED, REFUSED):
         return f"it answers {message.phase!r} of this round, and the question is {state.phase!r}"
     if message.sender not in state.asked:
         return "it was not asked"
@@ -266,13 +276,26 @@ def _objection(state: CoordinatorState, message: Message) -> str | None:
         return "it has answered already"
     if state.summing and (why := masked.objection(state.summing, message, state.phase)):
         return why
-    return None if message.phase == DECLINED else sums.objection(message.arrays, state.received)
+    return None if message.phase in (DECLINED, REFUSED) else unfit(message.arrays, _expected(state))
+
+
+def _expected(state: CoordinatorState) -> Shapes:
+    """What a reply in this phase consists of."""
+    plain = {name: tuple(shape) for name, shape in state.expected.items()}
+    if not state.summing:
+        return plain
+    return masked.expected(state.summing, state.phase, state.over, plain, state.meta.get("narrow", ()))
 
 
 def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[CoordinatorState, list[Message]]:
     text = f"round {state.round}: refused a message from {message.sender}: {why}"
     reply = Message(COORDINATOR, message.sender, message.round, REFUSED, meta={"why": why})
     return dataclasses.replace(state, refusals=(*state.refusals, text)), [reply]
+
+
+def _no(state: SiteState, message: Message, phase: str, why: str) -> Message:
+    no = Message(state.name, COORDINATOR, message.round, phase, meta={"why": why})
+    return with_tag(state.masking, no, message.phase)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,16 +352,27 @@ class Site:
         now, last = position(message.round, message.phase), position(state.round, state.phase)
         if now <= last:
             return state, self._again(state) if now == last and message.phase != ANSWER else None
-        asked = message.phase in (ASK, ANSWER)
-        if asked and (notes := self.local.told(state.local, message.arrays)):
-            state = dataclasses.replace(state, notes=(*state.notes, *notes))
         if message.phase == ANSWER:
+            state = self._told(state, message)
             return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, said={}), None
         try:
-            return self._answer(state, message)
+            if damage := self._objection(state, message):
+                return state, _no(state, message, REFUSED, damage)
+            return self._answer(self._told(state, message), message)
         except DataError as error:
-            no = Message(state.name, COORDINATOR, message.round, DECLINED, meta={"why": str(error)})
-            return state, with_tag(state.masking, no, message.phase)
+            return state, _no(state, message, DECLINED, str(error))
+
+    def _told(self, state: SiteState, message: Message) -> SiteState:
+        if message.phase not in (ASK, ANSWER):
+            return state
+        notes = dict.fromkeys((*state.notes, *self.local.told(state.local, message.arrays)))
+        return dataclasses.replace(state, notes=tuple(notes))
+
+    def _objection(self, state: SiteState, message: Message) -> str | None:
+        """Why a question cannot be answered as it came; a damaged one must not enter the state."""
+        if message.phase == ASK:
+            return self.local.objection(state.local, self._asked(state, message))
+        return None if self.guard is None else self.guard.objection(message)
 
     def _again(self, state: SiteState) -> Message:
         phase = reply_to(state.phase)

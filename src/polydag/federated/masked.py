@@ -27,12 +27,13 @@ from polydag.federated.messages import (
     Message,
     position,
 )
+from polydag.federated.programs import Shapes
 from polydag.federated.sums import Contributions, SecureSum
 from polydag.privacy import opening, rules
 from polydag.privacy.identities import shared_secret, study_key
-from polydag.privacy.masking import block_of, tag
-from polydag.privacy.streams import derive, fresh
-from polydag.privacy.terms import LEAST, Terms
+from polydag.privacy.masking import KEY, PARCEL, SIGNATURE, block_of, tag
+from polydag.privacy.streams import SEED, derive, fresh
+from polydag.privacy.terms import BLOCK, LEAST, Terms
 
 Memory = Mapping[str, Any]
 TAG = "tag"
@@ -129,6 +130,24 @@ def learned(memory: Memory, phase: str, round_: int, received: Contributions) ->
         return {**memory, "ready": ready, "parcels": {}}, ASK
     signed = {site: arrays["signature"] for site, arrays in received.items()}  # AGREE
     return {**memory, "signed": signed}, OPEN
+
+
+def expected(
+    memory: Memory, phase: str, over: Sequence[str], plain: Shapes, narrow: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """What a reply in a phase consists of; `plain` are the shapes of the numbers before masking."""
+    others = len(memory["terms"]["members"]) - 1
+    if phase == ASK:
+        secure = SecureSum(others + 1, tuple(narrow))
+        return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()}
+    if phase in (ROSTER, DEAL) and memory["terms"]["recover"]:
+        return {"parcels": (others, PARCEL), "locked": (BLOCK, others * SEED)}
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        JOIN: {"key": (KEY,), "signature": (SIGNATURE,)},
+        AGREE: {"signature": (SIGNATURE,)},
+        OPEN: {"shares": (len(over), SEED // 2)},
+    }
+    return shapes.get(phase, {})
 
 
 def allowed(memory: Memory, present: Sequence[str]) -> tuple[str, ...]:

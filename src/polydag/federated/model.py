@@ -55,6 +55,11 @@ class Model(Protocol):
         """What a site has to know besides parameters."""
         ...
 
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """What a site's share of the rows is: one number, or one a variable."""
+        ...
+
     def sizes(self, state: State) -> Sizes:
         """What a schedule is told of the sites."""
         ...

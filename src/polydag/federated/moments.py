@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import centre_question, require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.stats import GaussianStats, Regimes
@@ -34,8 +34,7 @@ class Moments:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        ask = Ask("centre", {"group": self.group}, {"columns": list(self.names)})
-        return {"phase": np.array("centre")}, ask
+        return {"phase": np.array("centre")}, centre_question(self.names, self.group)
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
         """The centre, then the statistics."""
@@ -44,7 +43,8 @@ class Moments:
             centre = total.arrays["sums"] / np.maximum(total.arrays["rows"], 1.0)[:, None]
             regimes = [sorted(targets) for targets in self.regimes]
             state = {"phase": np.array("scatter"), "centre": centre}
-            return state, Ask("scatter", {"centre": centre}, {"regimes": regimes})
+            told = {"centre": centre, "log_scales": total.arrays["log_scales"]}
+            return state, Ask("scatter", told, {"regimes": regimes}, returns=self._returned())
         stats = self._statistics(state["centre"][0], total.arrays)
         whole = list(stats.values())
         n = sum(part.n for part in whole)
@@ -56,6 +56,12 @@ class Moments:
             arrays[f"mean[{label}]"] = part.mean
             arrays[f"scatter[{label}]"] = part.scatter
         return state, Answer(arrays)
+
+    def _returned(self) -> dict[str, tuple[int, ...]]:
+        d = len(self.names)
+        shapes = {"rows": (1,), "offsets": (d,), "scatter": (d, d)}
+        labels = [",".join(sorted(targets)) for targets in self.regimes]
+        return {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
 
     def _statistics(self, centre: NDArray[np.float64], arrays: Arrays) -> dict[frozenset[str], GaussianStats]:
         parts = {}

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.federated.groups import centre_question, require_spread
 from polydag.federated.messages import Arrays
 from polydag.federated.model import Sizes, Step
 from polydag.federated.networks import Kind, network_shape
@@ -28,7 +30,7 @@ from polydag.solvers.network_choice import network_bic, penalty_path, threshold_
 from polydag.solvers.network_steps import augmented, server_step
 from polydag.solvers.nonlinear import Penalties, effect_rates
 
-_TOLD = ("centre", "rows", "error", "pooled_scale")
+_TOLD = ("centre", "rows", "error", "log_scales")
 _CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
 
 
@@ -76,10 +78,14 @@ class NetworkModel:
         """The parameters."""
         return network_shape(self.kind, self.d, self.hidden)
 
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The same rows score every variable."""
+        return np.zeros(self.d, dtype=np.int64)
+
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and sums."""
-        together = np.zeros(self.d, dtype=np.int64)  # the same rows score every variable
-        return {"question": _CENTRE}, Ask("centre", {"group": together}, {"columns": list(self.names)})
+        return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The common centre, then the common unit."""
@@ -87,14 +93,17 @@ class NetworkModel:
             rows = total.arrays["rows"]
             centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
             sites = np.array(total.n_sites)
-            state = {**state, "question": _ERRORS, "rows": rows, "centre": centre, "sites": sites}
-            return state, Ask("errors", {"centre": centre})
+            scales = total.arrays["log_scales"]
+            state = {**state, "rows": rows, "centre": centre, "sites": sites, "log_scales": scales}
+            state |= {"question": _ERRORS}
+            returns = {"rows": (1,), "squares": (1, self.d), "log_error": (1,), "weight": (1,)}
+            return state, Ask("errors", {"group": self.group, "centre": centre}, returns=returns)
         return self._with_unit(state, total), None
 
     def _with_unit(self, state: State, total: Total) -> State:
         n = float(state["rows"][0])
-        pooled = np.sqrt(total.arrays["squares"][0] / max(n, 1.0))
-        pooled = np.where(pooled > 0, pooled, 1.0)
+        pooled = np.sqrt(total.arrays["squares"][0] / max(float(total.arrays["rows"][0]), 1.0))
+        require_spread(self.names, pooled, np.abs(state["centre"][0]))
         weight = float(total.arrays["weight"][0])
         size = float(total.arrays["log_error"][0]) / weight if weight > 0 else float(np.log(pooled).mean())
         lambdas = penalty_path(self.d, n) if self.lambda_ == "bic" else [float(self.lambda_)]
@@ -110,10 +119,15 @@ class NetworkModel:
         }
 
     def told(self, state: State) -> Arrays:
-        """The common centre and unit, total rows, forbidden effects, the seed of the mask's noise."""
+        """All that the sites' losses depend on: centre, unit, rows, forbidden effects, the mask's seed."""
         forbidden = self.masks.forbidden.astype(np.uint8)
         seed = np.array(self.seed)
         return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _TOLD}}
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """One number."""
+        return (1,)
 
     def sizes(self, state: State) -> Sizes:
         """In the common unit the pooled loss curves by about one."""
@@ -140,9 +154,10 @@ class NetworkModel:
     def finish(self, state: State, total: Total | None, told: Arrays) -> tuple[State, Ask | Answer]:
         """Ask for slopes and residuals, then choose among lanes."""
         if total is None:
-            return {**state, "question": _EFFECTS}, Ask("effects", {"W": state["theta"], **told})
-        n = float(state["rows"][0])
+            ask = Ask("effects", {"W": state["theta"], **told}, returns=self._effects_returned(state))
+            return {**state, "question": _EFFECTS}, ask
         share = float(total.arrays["share"][0])  # of the rows: some sites may be missing
+        n = float(state["rows"][0]) * share
         found = {name: array / share for name, array in total.arrays.items()}
         strengths = [self._strength(state, lane, found) for lane in range(len(state["lambdas"]))]
         kept = [threshold_graph(each, self.masks.required, self.threshold)[0] for each in strengths]
@@ -160,6 +175,11 @@ class NetworkModel:
             "h": state["h"][best],
         }
         return state, Answer(answer)
+
+    def _effects_returned(self, state: State) -> dict[str, tuple[int, ...]]:
+        lanes, d = len(state["lambdas"]), self.d
+        slopes = {} if isinstance(self.shape, MaskedShape) else {"slopes": (lanes, d, d)}
+        return {"share": (1,), "residuals": (lanes, d), **slopes}
 
     def _strength(self, state: State, lane: int, arrays: Arrays) -> Array:
         theta, shape = state["theta"][lane], self.shape

@@ -9,17 +9,17 @@ are told, so all of them average over the same draws.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from polydag.errors import DataError
+from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
-from polydag.federated.linear import LinearLocal, own_vote
+from polydag.federated.linear import LinearLocal, known_task, lanes_of, own_vote, require_columns
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
@@ -36,7 +36,7 @@ NetworkLoss = MLP | MaskedMLP
 _STEPS = 10  # of L-BFGS, in a round
 _AMPLE = 2  # rows a variable from which on a site's own regressions tell the size of errors
 _DRAWS = 16
-_CONSTANTS = ("centre", "rows", "error", "forbidden", "seed")
+_CONSTANTS = {"centre": "gd", "rows": "g", "error": "", "forbidden": "dd", "seed": ""}
 
 
 def network_shape(kind: Kind, d: int, hidden: int) -> MLPShape | MaskedShape:
@@ -91,22 +91,30 @@ class NetworkLocal:
         return hashlib.sha256(repr((self.names, self.kind, self.hidden)).encode() + rows.tobytes()).digest()
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from the pooled one."""
+        """Columns whose scale here is far from that elsewhere."""
         return self._linear.told(state, arrays)
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """What the site adds to the sum that was asked for."""
-        tasks: dict[str, Callable[[State, Ask], tuple[State, Arrays]]] = {
-            "centre": self._linear.answer,
-            "errors": self._errors,
-            "consensus": self._consensus,
-            "average": self._average,
-            "effects": self._effects,
-            "vote": self._vote,
+        return known_task(self.tasks(), ask).answer(state, ask)
+
+    def tasks(self) -> dict[str, Task]:
+        """What it can be asked; `p` are parameters, `l` lanes."""
+        return {
+            "centre": self._linear.tasks()["centre"],
+            "errors": Task(self._errors, {"group": "d", "centre": "gd"}),
+            "consensus": Task(self._consensus, {"W": "lp", "rho": "l"}, ("relax",), _CONSTANTS),
+            "average": Task(self._average, {"W": "lp", "tau": "l", **_CONSTANTS}),
+            "effects": Task(self._effects, {"W": "lp"}, once=_CONSTANTS),
+            "vote": Task(self._vote, meta=("columns",)),
         }
-        if ask.task not in tasks:
-            raise DataError(f"This site does not know the question {ask.task!r}.")
-        return tasks[ask.task](state, ask)
+
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """What is missing in a question, or wrong with it; raises where the study is of other columns."""
+        task, d = known_task(self.tasks(), ask), len(self.names)
+        require_columns(ask, self.names)
+        sizes = {"d": d, "p": network_shape(self.kind, d, self.hidden).size, **lanes_of(state)}
+        return damage(task, state, ask, sizes)
 
     def _errors(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """Sums of squares about the common centre; and the mean logarithm of the errors' size, times rows.
@@ -173,12 +181,12 @@ class NetworkLocal:
         sent = {"share": share, "residuals": residuals}
         if isinstance(loss, MLP):
             sent["slopes"] = np.array([loss.squared_slopes(theta) for theta in W])
-        return known, sent
+        return state, sent
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself."""
-        self._linear.require_columns(ask)
-        return state, own_vote(self.learner, self.table, len(self.names), ask)
+        scales = log_scales(self.n_rows, self._linear.deviations())
+        return state, {**own_vote(self.learner, self.table, len(self.names), ask), "log_scales": scales}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

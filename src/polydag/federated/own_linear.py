@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.federated.linear import LinearLocal, Task
+from polydag.federated.checks import Task
+from polydag.federated.linear import LinearLocal
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
+from polydag.federated.units import log_scales
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -62,10 +64,10 @@ class OwnLinearLocal(LinearLocal):
     def tasks(self) -> dict[str, Task]:
         """What it can be asked."""
         return {
-            "own spread": self._own_spread,
-            "ridge": self._ridge,
-            "refit": self._refit,
-            "own weights": self._own_weights,
+            "own spread": Task(self._own_spread, {"group": "d"}, ("columns",)),
+            "ridge": Task(self._ridge, {"ridge": "ldd", "group": "d", "rows": "g"}),
+            "refit": Task(self._refit, {"targets": "f", "parents": "fd", "group": "d"}),
+            "own weights": Task(self._own_weights, {"adjacency": "dd", "group": "d", "rows": "g"}),
         }
 
     def own_covariance(self, group: NDArray[np.int64]) -> Array:
@@ -86,10 +88,11 @@ class OwnLinearLocal(LinearLocal):
         return found
 
     def _own_spread(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        self.require_columns(ask)
         grams = self._own_grams(ask.arrays["group"])
-        squares = np.array([gram.diagonal() for _, gram in grams])
-        return state, {"rows": np.array([n for n, _ in grams]), "squares": squares}
+        deviations = self.deviations()
+        squares = np.array([np.where(deviations > 0, gram.diagonal(), 0.0) for _, gram in grams])
+        scales = log_scales(self.n_rows, deviations)
+        return state, {"rows": np.array([n for n, _ in grams]), "squares": squares, "log_scales": scales}
 
     def _by_column(self, ask: Ask, weights: Array) -> Array:
         """Weights times this site's share of the rows that score each variable."""

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
+from polydag.federated.checks import Task, damage
 from polydag.federated.ledger import Noise
-from polydag.federated.linear import column_difference
+from polydag.federated.linear import require_columns
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
 from polydag.federated.moments import Moments
-from polydag.federated.programs import Answer, Ask, State, Total
+from polydag.federated.programs import Answer, Ask, Shapes, State, Total
 from polydag.federated.proximity import Proximity
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy import clipping
@@ -85,13 +86,25 @@ class PrivateLocal:
             GRADIENT: (float(ask.meta.get("largest", 0.0)), d * d),
         }.get(ask.task, (0.0, 0))
         if not size:
-            raise DataError(f"Under differential privacy this site does not answer {ask.task!r}.")
+            raise _unanswered(ask)
         return Shared(float(ask.meta["multiplier"]), sensitivity, int(ask.meta["honest"])), size
+
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """What is missing in a question, or wrong with it; raises where it must not be answered at all."""
+        frame, meta = {"centre": "d", "transform": "dd"}, ("multiplier", "columns", "radius")
+        tasks = {
+            BOUNDS: Task(self.answer, {}, meta[:2]),
+            FRAME: Task(self.answer, frame, meta),
+            MOMENTS: Task(self.answer, frame, meta),
+            GRADIENT: Task(self.answer, {**frame, "residual": "dd"}, (*meta, "largest")),
+        }
+        if ask.task not in tasks:
+            raise _unanswered(ask)
+        require_columns(ask, self.names)
+        return damage(tasks[ask.task], state, ask, {"d": len(self.names)})
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """A clipped sum over rows, with this site's share of the noise."""
-        if "columns" in ask.meta and list(ask.meta["columns"]) != list(self.names):
-            raise DataError(column_difference(tuple(ask.meta["columns"]), self.names))
         shared, _ = self._shared(ask)
         if ask.task == BOUNDS:
             return state, {"counts": with_share(clipping.histogram(self.rows), shared)}
@@ -100,6 +113,10 @@ class PrivateLocal:
             found = clipping.gradient(frame.rows(self.rows), ask.arrays["residual"], shared.sensitivity)
             return state, {"gradient": with_share(found, shared)}
         return state, {"moments": with_share(frame.moments(self.rows), shared)}
+
+
+def _unanswered(ask: Ask) -> DataError:
+    return DataError(f"Under differential privacy this site does not answer {ask.task!r}.")
 
 
 @dataclass(frozen=True)
@@ -113,7 +130,13 @@ class Plan:
     def ask(self, task: str, arrays: Arrays, meta: Mapping[str, Any]) -> Ask:
         """A question with the noise that its answer must have, and all that will be asked for."""
         releases = [[self.multipliers[name], self.counts[name]] for name in self.multipliers]
-        return Ask(task, arrays, {**meta, "multiplier": self.multipliers[task], "plan": releases})
+        d = len(meta["columns"])
+        returns: Shapes = {
+            BOUNDS: {"counts": (d, len(clipping.EDGES) - 1)},
+            GRADIENT: {"gradient": (d, d)},
+        }.get(task, {"moments": (1 + d + d * (d + 1) // 2,)})
+        about = {**meta, "multiplier": self.multipliers[task], "plan": releases}
+        return Ask(task, arrays, about, returns=returns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,15 @@ is; everything else in these objects is fixed before the first round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from polydag.federated.messages import Array, Arrays
 
 State = Mapping[str, Array]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +30,15 @@ class Ask:
         What it needs to know for that.
     sites : tuple of str, optional
         Whom it goes to; all members by default.
+    returns : mapping of name to shape
+        The arrays that every answer consists of; another one is refused.
     """
 
     task: str
     arrays: Arrays = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     sites: tuple[str, ...] | None = None
+    returns: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,17 @@ class Program(Protocol):
         ...
 
 
+def columns_of_most(each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns of a study: those that most sites have, in their order; the first of equals.
+
+    Examples
+    --------
+    >>> columns_of_most([("a", "c"), ("a", "b"), ("a", "b")])
+    ('a', 'b')
+    """
+    return Counter(each).most_common(1)[0][0]
+
+
 class Local(Protocol):
     """A site's side of a method: it holds the site's data.
 
@@ -92,8 +108,15 @@ class Local(Protocol):
         """A mark of the data, so that stored rounds are not taken for those of other data."""
         ...
 
+    def objection(self, state: State, ask: Ask) -> str | None:
+        """Why a question cannot be answered as it came: something is missing, or not a number.
+
+        Raises `DataError` where the site does not take part.
+        """
+        ...
+
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """What the site adds to the sum."""
+        """What the site adds to the sum, for a question to which there is no objection."""
         ...
 
     def told(self, state: State, arrays: Arrays) -> list[str]:

@@ -19,20 +19,6 @@ from polydag.privacy.ring import NARROW, WIDE, Ring, Words
 Contributions = Mapping[str, Arrays]
 
 
-def objection(arrays: Arrays, others: Contributions) -> str | None:
-    """Why a contribution cannot be added to those of the same round; None where it can."""
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiu":
-            return f"{name} holds {array.dtype}, not numbers"
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
-            return f"{name}[{where}] is {array[~np.isfinite(array)][0]}"
-    first = next(iter(others.values()), arrays)
-    expected = {name: array.shape for name, array in first.items()}
-    found = {name: array.shape for name, array in arrays.items()}
-    return None if found == expected else f"it holds {found}, others sent {expected}"
-
-
 def total(received: Contributions, members: Iterable[str]) -> dict[str, Array]:
     """The sum over the contributing sites, in the order of `members` whatever order messages came in."""
     result: dict[str, Array] = {}

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import require_rows, require_spread
+from polydag.federated.messages import Arrays
 from polydag.federated.model import Array
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
@@ -61,7 +62,10 @@ class Varying:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and the spread about each site's own mean."""
-        return {"phase": _CENTRE}, Ask("own spread", {"group": self.group}, {"columns": list(self.names)})
+        groups = int(self.group.max()) + 1
+        returns = {"rows": (groups,), "squares": (groups, self.d), "log_scales": (3, self.d)}
+        about = {"columns": list(self.names)}
+        return {"phase": _CENTRE}, Ask("own spread", {"group": self.group}, about, returns=returns)
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
         """The next question of the phase under way."""
@@ -77,7 +81,7 @@ class Varying:
         require_rows(self.names, self.group, rows)
         variance = total.arrays["squares"] / np.maximum(rows, 1.0)[:, None]
         scale = np.sqrt(variance.max(axis=0))
-        scale = np.where(scale > 0, scale, 1.0)
+        require_spread(self.names, scale)
         unit = float(np.exp(2 * np.log(scale).mean()))
         lambdas = self._lambdas(unit, float(rows.max()), total.n_sites)
         state = {
@@ -91,7 +95,11 @@ class Varying:
             "history": np.zeros((0, len(HISTORY))),
         }
         ridge = np.where(self.masks.forbidden, np.inf, lambdas[:, None, None] * np.ones((self.d, self.d)))
-        return state, Ask("ridge", {"ridge": ridge, "group": self.group, "rows": rows, "pooled_scale": scale})
+        return state, self._ask_ridge(state, ridge, {"log_scales": total.arrays["log_scales"]})
+
+    def _ask_ridge(self, state: State, ridge: Array, told: Arrays) -> Ask:
+        arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **told}
+        return Ask("ridge", arrays, returns={"squares": ridge.shape})
 
     def _lambdas(self, unit: float, n: float, sites: int) -> Array:
         """One penalty; or a path from the size that chance gives to K coefficients at once, halving."""
@@ -118,7 +126,7 @@ class Varying:
         state = {**state, "V": V, "history": np.vstack([state["history"], np.array(rows)])}
         report("varying", number, self.rounds)
         if number < self.rounds:
-            return state, Ask("ridge", {"ridge": ridge, "group": self.group, "rows": state["rows"]})
+            return state, self._ask_ridge(state, ridge, {})
         graphs = np.array([self._acyclic(np.sqrt(each)) for each in V])
         return self._ask_families({**state, "phase": _ELIMINATE, "graphs": graphs})
 
@@ -151,7 +159,7 @@ class Varying:
                     parents.append(np.where(np.arange(self.d) == i, False, graph[:, j]))
         state = {**state, "targets": np.array(targets), "parents": np.array(parents, dtype=np.uint8)}
         sent = {name: state[name] for name in ("targets", "parents")}
-        return state, Ask("refit", {**sent, "group": self.group})
+        return state, Ask("refit", {**sent, "group": self.group}, returns={"squares": (len(targets),)})
 
     def _eliminate(self, state: State, total: Total) -> tuple[State, Ask]:
         """In every family the worst parent goes, if that lowers the criterion; then the best lane."""
@@ -177,7 +185,7 @@ class Varying:
         best = int(np.argmin(criterion))
         state = {**state, "phase": _MEAN, "best": np.array(best)}
         ask = {"adjacency": graphs[best].astype(np.uint8), "group": self.group, "rows": state["rows"]}
-        return state, Ask("own weights", ask)
+        return state, Ask("own weights", ask, returns={"weights": (self.d, self.d)})
 
     def _answer(self, state: State, total: Total) -> tuple[State, Answer]:
         best = int(state["best"])

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.federated.groups import require_spread
 from polydag.federated.iterative import Iterative
 from polydag.federated.linear_model import LinearModel
+from polydag.federated.messages import Arrays
 from polydag.federated.model import HISTORY, Array
 from polydag.federated.programs import Answer, Ask, State, Total
 
@@ -28,15 +30,16 @@ class Voting:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for everyone's graph."""
-        given = {} if self.lambda_ is None else {"lambdas": np.array([self.lambda_])}
-        return {}, Ask("vote", given, {"columns": list(self.names)})
+        return {}, _question(self.names, None if self.lambda_ is None else np.array([self.lambda_]))
 
     def advance(self, state: State, total: Total) -> tuple[State, Answer]:
         """Count."""
+        scales = total.arrays["log_scales"]
+        require_spread(self.names, scales[0])  # no rows of any site in which it varies
         shares, mean = _counted(total)
         if self.lambda_ is None:
-            return state, Answer({"shares": shares, "mean_weights": mean})
-        chosen = {"lambda_": np.array(self.lambda_)}
+            return state, Answer({"shares": shares, "mean_weights": mean, "log_scales": scales})
+        chosen = {"lambda_": np.array(self.lambda_), "log_scales": scales}
         return state, Answer({"shares": shares[0], "mean_weights": mean[0], **chosen})
 
 
@@ -49,11 +52,19 @@ class VotingPath(Iterative):
 
     model: LinearModel
 
+    @property
+    def tolerates_absence(self) -> bool:
+        """Whoever is there votes; every sum has its own number of rows."""
+        return True
+
+    def everything(self, state: State) -> Arrays:
+        """Those who vote need not have been there before."""
+        return self.model.told(state)
+
     def start(self, state: State) -> tuple[State, Ask]:
         """Ask for everyone's graphs; the path is sized for the rows of one site."""
         lambdas = state["lambdas"] * np.sqrt(float(state["sites"]))
-        names = {"columns": list(self.model.names)}
-        return {**state, "lambdas": lambdas}, Ask("vote", {"lambdas": lambdas}, names)
+        return {**state, "lambdas": lambdas}, _question(self.model.names, lambdas)
 
     def iterate(self, state: State, total: Total) -> tuple[State, None]:
         """Count."""
@@ -77,6 +88,15 @@ class VotingPath(Iterative):
             votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
             return state, Answer({**votes, **{name: more.arrays[name] for name in _KEPT}})
         return state, more
+
+
+def _question(names: tuple[str, ...], lambdas: Array | None) -> Ask:
+    """Ask for graphs, one for each penalty, or for one where every site chooses its own."""
+    one = (len(names), len(names))
+    shape = one if lambdas is None else (len(lambdas), *one)
+    given = {} if lambdas is None else {"lambdas": lambdas}
+    returns = {"edges": shape, "weights": shape, "log_scales": (3, len(names))}
+    return Ask("vote", given, {"columns": list(names)}, returns=returns)
 
 
 def _counted(total: Total) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,12 +17,22 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated import Federation, Local, Program
 from polydag.federated.ledger import Disclosed
+from polydag.federated.programs import columns_of_most
 from polydag.federated.resuming import run_in_pieces
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
-from polydag.learners.party_methods import METHODS, alone, follows_variances, program_of, read
+from polydag.learners.party_methods import (
+    ALONE,
+    METHODS,
+    alone,
+    follows_variances,
+    papers_lambda,
+    program_of,
+    read,
+)
 from polydag.learners.party_models import FAMILIES
+from polydag.learners.party_networks import LAMBDA2, Networks
 from polydag.learners.party_privacy import PRIVACY, check_privacy, keep_ledgers, private_local, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
@@ -42,11 +53,14 @@ class FederatedNotears(StructureLearner):
         none are seen but those within candidate families at the end, and none at all with a number for
         `threshold`. "fedavg": as "admm", but sites keep nothing between rounds and may be missing in some.
         "varying": the graph is shared, coefficients and means are each party's own. "voting": every party
-        learns alone, and an edge stays that more than half of them found.
+        learns alone, and an edge stays that more than half of them found. An undirected edge, as GES and PC
+        have them, is a vote for both directions: the one with more votes stays, or both.
     schedule : {"default", "paper"}
-        "paper" is Algorithm 1 with the paper's constants (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up
-        to 200 rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1);
-        for voting it keeps cycles.
+        "paper" has the constants of Algorithm 1 (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up to 200
+        rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1), but
+        centres rows on the common mean and forbids self-loops from the start. For voting and moments it has
+        the constants of NOTEARS as published (λ = 0.1, for networks λ1 = λ2 = 0.01, threshold 0.3), and for
+        voting it keeps cycles. Where `lambda_`, `threshold` or `lambda2` is given, that holds.
     model : {"linear", "mlp", "masked", "lagged"}
         What a variable is of its parents: a weighted sum; a small neural network, the parents told by its
         slopes ("mlp") or by learned probabilities in front of it ("masked"); or, for time series, a weighted
@@ -60,7 +74,8 @@ class FederatedNotears(StructureLearner):
     lambda_ : float, "bic" or "stability"
         The ℓ1 penalty; "bic" takes the one of a path with the lowest extended BIC (for which the sum of the
         parties' losses is enough), "stability" the one whose graph changes least over random halves of the
-        parties. A `learner` that is given chooses its own.
+        parties. A `learner` that is given chooses its own; by voting over networks, with "bic", every party
+        does, as networks of several parties have no common loss.
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"
@@ -110,7 +125,7 @@ class FederatedNotears(StructureLearner):
     instantaneous_graph_, lag_weights_
         For "lagged", as for `NotearsLagged`.
     lambda_used_ : float
-        The penalty of the result (NaN where a `learner` chose it).
+        The penalty of the result (NaN where a `learner`, or every party, chose its own).
     criterion_ : float
         The extended BIC of the graph, where it was computed.
     varsortability_ : float
@@ -157,7 +172,7 @@ class FederatedNotears(StructureLearner):
         time: str = "t",
         realisation: str = "realisation",
         hidden: int = 10,
-        lambda2: float = 0.003,
+        lambda2: float = LAMBDA2,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
@@ -206,11 +221,12 @@ class FederatedNotears(StructureLearner):
         """
         self._check_parameters()
         locals_ = self._locals(X)
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         masks = FAMILIES[self.model].masks(self, names)
-        lambda_, disclosed = self._penalty(locals_)
+        mark = f"{_canonical(self)} {_mark(locals_)}"
+        lambda_, disclosed = self._penalty(locals_, mark)
         program = program_of(self, locals_, masks, lambda_)
-        federation = self._run(program, locals_, f"{self.method} {lambda_} {_mark(locals_)}")
+        federation = self._run(program, locals_, f"{lambda_} {mark}")
         self._tell(federation, disclosed)
         found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
         self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
@@ -243,33 +259,52 @@ class FederatedNotears(StructureLearner):
                 raise UsageError(f"{name} must be one of {told}; got {getattr(self, name)!r}.")
         for name, words in (("lambda_", ("bic", "stability")), ("threshold", ("ebic",))):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (value >= 0 and np.isfinite(value) if number else value in words):
+            if not (value >= 0 and np.isfinite(value) if _is_number(value) else value in words):
                 told = " or ".join(repr(word) for word in words)
                 raise UsageError(f"{name} must be {told}, or a number that is not negative; got {value!r}.")
-        if self.method not in FAMILIES[self.model].methods:
-            known = ", ".join(FAMILIES[self.model].methods)
+        family = FAMILIES[self.model]
+        if self.method not in family.methods:
+            known = ", ".join(family.methods)
             raise UsageError(f"model={self.model!r} goes with method {known}; got {self.method!r}.")
-        if not 0 < self.participation <= 1:
+        if not _is_number(self.participation) or not 0 < self.participation <= 1:
             raise UsageError(f"participation is a share above 0 and up to 1; got {self.participation!r}.")
-        if self.learner is not None and self.method not in ("moments", "voting"):
+        if not _is_number(self.min_rows) or self.min_rows < 0 or self.min_rows != int(self.min_rows):
+            raise UsageError(f"min_rows is a whole number that is not negative; got {self.min_rows!r}.")
+        if self.learner is not None and self.method not in ALONE:
             raise UsageError(f"A learner goes with method 'moments' or 'voting', not with {self.method!r}.")
+        if self.lambda_ == "stability" and self.learner is not None:
+            raise UsageError(
+                "lambda_='stability' chooses the penalty of the usual learner; "
+                f"{type(self.learner).__name__} has settings of its own. Leave out one of the two."
+            )
+        if self.lambda_ == "stability" and self.method == "voting" and isinstance(family, Networks):
+            raise UsageError(
+                f"By voting with model={self.model!r} every party chooses its own penalty, by BIC; "
+                "lambda_='stability' goes with method 'admm' or 'fedavg' there."
+            )
         check_privacy(self)
 
     def _locals(self, X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Local]:
         """One local side a party, built from its table alone."""
-        if isinstance(X, (pd.DataFrame, np.ndarray, GaussianStats, Regimes)):
+        if isinstance(X, (str, bytes, pd.DataFrame, np.ndarray, GaussianStats, Regimes)) or not isinstance(
+            X, Iterable
+        ):
             raise UsageError(
-                "fit takes several tables, one a party: a list or a mapping of names to tables. "
-                "For one table use Notears."
+                "fit takes several tables, one a party: a list or a mapping of names to tables; got "
+                f"{type(X).__name__}. For one table use Notears; for files, polydag fit --as parties."
             )
         tables = dict(X) if isinstance(X, Mapping) else {f"site {i}": t for i, t in enumerate(X, start=1)}
         if not tables:
             raise DataError("There are no parties: fit takes a list of tables, one a party.")
-        learner = alone(self, self.lambda_) if self.method == "voting" else None
+        told = [str(name) for name in tables]
+        if twice := [name for name in told if told.count(name) > 1]:
+            raise UsageError(f"Two parties are called {twice[0]!r}. Give every party a name of its own.")
+        # For votes; a penalty that parties have in common comes with the question.
+        learner = alone(self, "bic") if self.method == "voting" else None
         result: dict[str, Local] = {}
         for name, table in tables.items():
             try:
+                _require_numbers(table)
                 if self.epsilon is not None:
                     own: Local = private_local(table)
                 else:
@@ -279,14 +314,15 @@ class FederatedNotears(StructureLearner):
             result[str(name)] = own
         return result
 
-    def _penalty(self, locals_: Mapping[str, Local]) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
+    def _penalty(
+        self, locals_: Mapping[str, Local], mark: str
+    ) -> tuple[float | Literal["bic"], list[pd.DataFrame]]:
         """The penalty, or how it is chosen within the study; and what left the sites for it so far."""
         if self.schedule == "paper" and self.lambda_ == "bic":
-            return FAMILIES[self.model].paper_lambda, []
+            return papers_lambda(self), []
         if self.lambda_ == "stability":
-            chosen = stable_lambda(
-                self, {name: local.data for name, local in locals_.items()}, self.random_state
-            )
+            data = {name: local.data for name, local in locals_.items()}
+            chosen = stable_lambda(self, data, self.random_state, mark)
             return chosen.lambda_, [chosen.disclosure]
         return self.lambda_, []
 
@@ -304,6 +340,38 @@ class FederatedNotears(StructureLearner):
         for name, site in federation.sites.items():
             for note in dict.fromkeys(site.notes):
                 warnings.warn(f"{name}: {note}", DataWarning, stacklevel=3)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _require_numbers(table: Table) -> None:
+    """Truth values are labels, as in files; other labels are told when rows are read."""
+    frame = getattr(table, "frame", table)
+    types: dict[Any, Any] = {"x0": getattr(frame, "dtype", None)}
+    if isinstance(frame, pd.DataFrame):
+        types = dict(frame.dtypes)
+    if truths := [name for name, dtype in types.items() if getattr(dtype, "kind", "") == "b"]:
+        raise DataError(
+            f"column {truths[0]} holds True and False, which are labels, not numbers. Leave it out at every "
+            "party, or turn it into numbers."
+        )
+
+
+def _canonical(value: Any) -> str:
+    """Settings as text that is the same in every process: sets have no order, and long texts are cut."""
+    if isinstance(value, Knowledge):
+        return _canonical([sorted(value.required), sorted(value.forbidden), value.tiers])
+    if hasattr(value, "get_params"):
+        return f"{type(value).__name__}({_canonical(value.get_params(deep=False))})"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_canonical(value[name])}" for name in sorted(value))
+    if isinstance(value, (set, frozenset)):
+        return _canonical(sorted(value, key=str))
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_canonical, value))}]"
+    return repr(value)
 
 
 def _mark(locals_: Mapping[str, Local]) -> str:

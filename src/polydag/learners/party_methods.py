@@ -23,6 +23,7 @@ from polydag.federated.model import HISTORY
 from polydag.federated.moments import Moments
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.private import PrivateMoments, PrivateRounds
+from polydag.federated.programs import columns_of_most
 from polydag.federated.voting import Voting, VotingPath
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
@@ -30,13 +31,16 @@ from polydag.learners.party_models import FAMILIES, informed, known_regimes
 from polydag.learners.party_networks import Networks
 from polydag.learners.party_privacy import private_plan
 from polydag.metrics import varsortability
+from polydag.orientation import weakest_cycle_edges
 from polydag.privacy import rules
+from polydag.privacy.terms import LEAST
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
 METHODS = ("admm", "moments", "voting", "fedavg", "varying")
+ALONE = ("moments", "voting")  # methods that put a learner of one table to work
 _ACYCLIC = 1e-5
 _FEW = 5  # rows a column, below which a graph means little
 Penalty = float | Literal["bic"]
@@ -56,23 +60,24 @@ class Reading(NamedTuple):
     besides: Mapping[str, Any] = {}
 
 
-def alone(settings: FederatedNotears, lambda_: Any) -> Any:
+def alone(settings: FederatedNotears, lambda_: Penalty) -> Any:
     """What learns from a party alone, or from summed statistics; what is known it is told later."""
     if settings.learner is not None:
         return clone(settings.learner)
+    return FAMILIES[settings.model].alone(settings).set_params(lambda_=lambda_)
+
+
+def papers_lambda(settings: FederatedNotears) -> float:
+    """The paper's penalty: that of Algorithm 1, or that of NOTEARS as published, for a party alone."""
     family = FAMILIES[settings.model]
-    if settings.schedule == "paper":
-        lambda_ = family.alone_lambda
-    elif lambda_ == "stability":  # of the parties: chosen before
-        lambda_ = "bic"
-    return family.alone(settings).set_params(lambda_=lambda_)
+    return family.alone_lambda if settings.method in ALONE else family.paper_lambda
 
 
 def program_of(
     settings: FederatedNotears, locals_: Mapping[str, Local], masks: Masks, lambda_: Penalty
 ) -> Program:
     """The coordinator's side of a method."""
-    names = next(iter(locals_.values())).names
+    names = columns_of_most(local.names for local in locals_.values())
     regimes = known_regimes(locals_.values())
     group = variable_groups(names, regimes)
     family = FAMILIES[settings.model]
@@ -81,8 +86,7 @@ def program_of(
     if settings.method == "moments":
         return Moments(names, group, regimes)
     if settings.method == "voting":
-        by_itself = isinstance(family, Networks) and lambda_ == "bic"
-        if settings.learner is not None or settings.schedule == "paper" or by_itself:
+        if settings.learner is not None or (isinstance(family, Networks) and lambda_ == "bic"):
             return Voting(names)
         if lambda_ != "bic":
             return Voting(names, lambda_)
@@ -96,7 +100,16 @@ def program_of(
     groups: tuple[tuple[str, ...], ...] = tuple((name,) for name in locals_)
     if settings.privacy == "masked":  # single sites that come and go could be told from differences
         groups = rules.groups(tuple(locals_))
-    return FedAvg(model, groups, settings.participation, seed)
+    program = FedAvg(model, groups, settings.participation, seed)
+    if settings.participation < 1 and program.n_asked == len(groups):
+        sizes = "" if len(groups) == len(locals_) else f", asked in groups of at least {LEAST},"
+        warnings.warn(
+            f"participation={settings.participation:g} of {len(locals_)} parties{sizes} is all of them: "
+            "every party is asked in every round.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return program
 
 
 def _private_program(
@@ -122,7 +135,7 @@ def read(
     lambda_: Penalty,
 ) -> Reading:
     """What a program answered."""
-    names = next(iter(locals_.values())).names
+    names = columns_of_most(local.names for local in locals_.values())
     if isinstance(program, Moments):
         return _from_moments(settings, program, result, lambda_)
     if isinstance(program, (Voting, VotingPath)):
@@ -176,18 +189,34 @@ def _from_moments(settings: FederatedNotears, program: Moments, result: Arrays, 
 def _from_votes(settings: FederatedNotears, result: Arrays, names: tuple[str, ...], masks: Masks) -> Reading:
     shares, mean = result["shares"], result["mean_weights"]
     found = (shares > 0.5) & ~masks.forbidden | masks.required
-    graph = Graph(found, names, np.where(found, mean, 0.0))
     pruned: list[tuple[Edge, str]] = []
     if settings.schedule != "paper":
+        found = _one_way(found, shares, masks.required)
         # The edge with the fewest votes goes first, whatever its weight.
-        acyclic, gone = Graph(found, names, np.where(found, shares, 0.0)).prune_cycles(masks.required)
-        pruned = [(edge, "cycle") for edge in gone]
-        graph = Graph(acyclic.adjacency, names, np.where(acyclic.adjacency, graph.weights, 0.0))
+        for i, j in weakest_cycle_edges(found & ~found.T, shares, masks.required):
+            found[i, j] = False
+            pruned.append((Edge(names[i], names[j], float(shares[i, j])), "cycle"))
     lambda_, criterion = (float(result.get(name, np.nan)) for name in ("lambda_", "criterion"))
-    history = _history(result["history"]) if "history" in result else pd.DataFrame({"round": [1]})
-    return Reading(
-        graph, mean, history, pruned, True, 1, lambda_, criterion, {"votes_": shares}
-    )  # fmt: skip
+    history = _history(result["history"]) if "history" in result else _one_ballot(shares, lambda_)
+    graph = Graph(found, names, np.where(found, mean, 0.0))
+    return Reading(graph, mean, history, pruned, True, 1, lambda_, criterion, {"votes_": shares})
+
+
+def _one_way(
+    found: NDArray[np.bool_], shares: NDArray[np.float64], required: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Where both directions have votes enough, the one with more of them; with as many, both.
+
+    An undirected edge of a party's graph is a vote for each direction, so both can have more than half.
+    """
+    fewer = (shares < shares.T) & ~required | required.T
+    return found & ~(found.T & fewer)
+
+
+def _one_ballot(shares: NDArray[np.float64], lambda_: float) -> pd.DataFrame:
+    """The history of a single round of votes; the penalty where the parties had a common one."""
+    common = {} if np.isnan(lambda_) else {"lambda_": [lambda_]}
+    return pd.DataFrame({"round": [1], **common, "n_nonzero": [int((shares > 0.5).sum())]})
 
 
 def _from_varying(result: Arrays, program: own.Varying, locals_: Mapping[str, Local]) -> Reading:

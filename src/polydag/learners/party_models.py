@@ -16,7 +16,7 @@ from polydag.federated.linear import LinearLocal
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.model import Model
 from polydag.federated.own_linear import OwnLinearLocal
-from polydag.federated.programs import Local
+from polydag.federated.programs import Local, columns_of_most
 from polydag.federated.schedules import Default, Paper, Schedule
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
@@ -90,8 +90,12 @@ class Linear:
 
     def alone(self, settings: FederatedNotears) -> Any:
         """Linear NOTEARS."""
-        threshold = PAPER_THRESHOLD if settings.schedule == "paper" else settings.threshold
-        return Notears(acyclicity=settings.acyclicity, threshold=threshold)
+        return Notears(acyclicity=settings.acyclicity, threshold=self._threshold(settings))
+
+    def _threshold(self, settings: FederatedNotears) -> float | Literal["ebic"]:
+        """The paper's where nothing else is asked for."""
+        usual = settings.schedule == "paper" and settings.threshold == "ebic"
+        return PAPER_THRESHOLD if usual else settings.threshold
 
     def knowledge(self, settings: FederatedNotears, names: tuple[str, ...]) -> Knowledge | None:
         """As it was given."""
@@ -119,13 +123,12 @@ class Linear:
         lambda_: float | Literal["bic"],
     ) -> Model:
         """Weights with an ℓ1 penalty."""
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         group = variable_groups(names, known_regimes(locals_.values()))
         paper = settings.schedule == "paper"
-        threshold = PAPER_THRESHOLD if paper and settings.threshold == "ebic" else settings.threshold
         acyclicity = "expm" if paper else settings.acyclicity
         scaled = not (paper and settings.method == "admm")
-        return LinearModel(names, masks, group, lambda_, threshold, acyclicity, scaled)
+        return LinearModel(names, masks, group, lambda_, self._threshold(settings), acyclicity, scaled)
 
     def schedule(self, settings: FederatedNotears) -> Schedule:
         """The paper's constants, or ours."""

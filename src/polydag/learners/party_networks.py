@@ -11,7 +11,7 @@ from polydag.errors import UsageError
 from polydag.federated.model import Model
 from polydag.federated.network_model import NetworkModel
 from polydag.federated.networks import Kind, NetworkLocal
-from polydag.federated.programs import Local
+from polydag.federated.programs import Local, columns_of_most
 from polydag.federated.schedules import Default, Paper, Schedule
 from polydag.graph import Graph, node_names
 from polydag.knowledge import Knowledge, Masks
@@ -23,7 +23,7 @@ from polydag.stats.rows import numeric_rows, require_finite
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
-PAPER_LAMBDA2 = 0.01
+LAMBDA2, PAPER_LAMBDA2 = 0.003, 0.01
 _PAPER_THRESHOLD = 0.3
 
 
@@ -39,10 +39,10 @@ class Networks:
 
     def alone(self, settings: FederatedNotears) -> Any:
         """Nonlinear NOTEARS."""
-        paper = settings.schedule == "paper"
-        threshold = None if settings.threshold == "ebic" else settings.threshold
+        usual = _PAPER_THRESHOLD if settings.schedule == "paper" and self.kind == "mlp" else None
+        threshold = usual if settings.threshold == "ebic" else settings.threshold
         return NotearsMLP(
-            lambda2=PAPER_LAMBDA2 if paper else settings.lambda2,
+            lambda2=_lambda2(settings),
             hidden=settings.hidden,
             mask=None if self.kind == "mlp" else "gumbel",
             acyclicity=settings.acyclicity,
@@ -87,7 +87,7 @@ class Networks:
         lambda_: float | Literal["bic"],
     ) -> Model:
         """Networks with a sparsity and an ℓ2 penalty."""
-        names = next(iter(locals_.values())).names
+        names = columns_of_most(local.names for local in locals_.values())
         paper = settings.schedule == "paper" and settings.method == "admm"
         usual = PROBABILITY if self.kind == "masked" else _PAPER_THRESHOLD if paper else SLOPE
         return NetworkModel(
@@ -96,7 +96,7 @@ class Networks:
             self.kind,
             settings.hidden,
             lambda_,
-            PAPER_LAMBDA2 if paper else settings.lambda2,
+            _lambda2(settings),
             usual if settings.threshold == "ebic" else settings.threshold,
             "expm" if paper else settings.acyclicity,
             standard=not paper,
@@ -112,3 +112,9 @@ class Networks:
         if settings.schedule == "paper":
             return Paper(rho1=0.1, rho2=0.1)
         return Default(pace=90, imbalance=2.0, nudge=1.2, max_inner=10)
+
+
+def _lambda2(settings: FederatedNotears) -> float:
+    """The paper's ℓ2 penalty where it is followed and nothing else was asked for."""
+    usual = settings.schedule == "paper" and settings.lambda2 == LAMBDA2
+    return PAPER_LAMBDA2 if usual else settings.lambda2

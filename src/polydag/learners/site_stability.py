@@ -32,8 +32,11 @@ class Stable(NamedTuple):
     disclosure: pd.DataFrame
 
 
-def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | None) -> Stable:
-    """The penalty of the path of `lambda_="bic"` whose graph changes least between halves of the parties."""
+def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | None, mark: str) -> Stable:
+    """The penalty of the path of `lambda_="bic"` whose graph changes least between halves of the parties.
+
+    `mark` is of the settings and the data, for pieces that are kept.
+    """
     units = [[name] for name in parties]
     if model.privacy == "masked":  # halves that differ in single parties would show these by subtraction
         units = list(map(list, rules.groups(tuple(parties))))
@@ -44,8 +47,6 @@ def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | No
             f"got {len(parties)}."
         )
     whole = _fitted(clone(model).set_params(lambda_="bic"), parties)
-    if "lambda_" not in whole.history_:
-        raise UsageError(f"lambda_='stability' does not go with method {model.method!r}.")
     lambdas = sorted(set(whole.history_["lambda_"]), reverse=True)
     rng = np.random.default_rng(random_state)
     disclosed = [whole.disclosure_]
@@ -64,7 +65,7 @@ def stable_lambda(model: Any, parties: Mapping[str, Any], random_state: int | No
                 }
                 return {"graph": fitted.graph_.adjacency, **left}
 
-            result = piece(f"half of the parties {draw}, penalty {k}", learn)
+            result = piece(f"half of the parties {draw}, penalty {k} {mark}", learn)
             found[k] += result["graph"]
             disclosed.append(_restored(result, whole.disclosure_))
         report("stability over parties", draw + 1, _HALVES)

@@ -35,6 +35,9 @@ Memory = Mapping[str, Any]
 Bytes = NDArray[np.uint8]
 Sealed = dict[str, NDArray[Any]]
 
+KEY, SIGNATURE = 32, 64  # bytes
+PARCEL = 4 * BLOCK * SEED + 16  # shares of two secrets for each round of a block, and the seal
+
 
 def join(
     terms: Terms, name: str, identity: Identity, coordinator: bytes | None = None
@@ -65,7 +68,7 @@ def admit(memory: Memory, keys: Bytes, signatures: Bytes, directory: Directory) 
     """Take in everyone's keys; one that its owner has not signed is refused, with the owner named."""
     terms, name = Terms.from_words(memory["terms"]), str(memory["name"])
     members = terms.members
-    if keys.shape != (len(members), 32) or signatures.shape != (len(members), 64):
+    if keys.shape != (len(members), KEY) or signatures.shape != (len(members), SIGNATURE):
         raise DataError("The coordinator's list of keys does not fit the list of members.")
     roster = hashlib.sha256(canonical("roster", memory["terms"]) + keys.tobytes()).hexdigest()
     partners, mark = terms.partners(name, roster), _mark(terms)

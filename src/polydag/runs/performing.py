@@ -95,13 +95,19 @@ def perform(
             )
         write(result, target, force=force, log=(aside / LOG).read_text(encoding="utf-8"))
     except BaseException as error:
-        if checkpoint.has_pieces(aside) and not isinstance(error, UsageError):
+        if checkpoint.has_pieces(aside) and _would_help(error):
             error.add_note(f"What was finished is kept in {aside}: add --out {target} --resume to go on.")
         elif not checkpoint.has_pieces(aside):
             shutil.rmtree(aside, ignore_errors=True)
         raise
     shutil.rmtree(aside)
     return result
+
+
+def _would_help(error: BaseException) -> bool:
+    """Whether going on can end otherwise: not where settings or data are wrong, but where a disk was full."""
+    wrong = isinstance(error, UsageError | DataError) and not isinstance(error.__cause__, OSError)
+    return not wrong
 
 
 def _begun(config: Config, aside: Path, *, force: bool, resume: bool) -> Config:

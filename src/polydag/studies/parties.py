@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
 from polydag.errors import DataError, UsageError
+from polydag.federated.programs import columns_of_most
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config
@@ -101,11 +102,11 @@ def load(config: PartiesConfig) -> Inputs:
         notes += [f"{name}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
     _require_some(tables, config.interventions)
-    first = next(iter(tables.values()))
+    names = columns_of_most(tuple(table.names) for table in tables.values())
     if lagged:
-        require_known_slices(config, knowledge, settings, first.names)
+        require_known_slices(config, knowledge, settings, names)
     else:
-        require_known(knowledge, first.names, config.knowledge)
+        require_known(knowledge, names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
     # Sites name themselves in what they say, so no source is put before it.
     return Inputs(tables, n, "", knowledge, sha256, tuple(notes))
