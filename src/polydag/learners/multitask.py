@@ -195,7 +195,7 @@ class MultitaskDiscovery(StructureLearner):
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(names), 0)
-        self._require_fit(transfer, len(names))
+        self._require_fit(transfer, len(names), len(stats))
         scores = [self._score(part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = told_candidates(pruned, names)
@@ -246,11 +246,11 @@ class MultitaskDiscovery(StructureLearner):
         )
         return "none"
 
-    def _require_fit(self, transfer: str, n: int) -> None:
+    def _require_fit(self, transfer: str, n: int, tasks: int) -> None:
         if transfer == "theorem1":
             if self.method == "mcmc":
                 raise UsageError("transfer='theorem1' is exact; method='mcmc' goes with 'family'.")
-            joint_fit(n, self._memory())
+            joint_fit(n, tasks, self._memory())
         elif self.method == "exact":
             require_fit(n, self._memory())
 
@@ -284,20 +284,9 @@ class MultitaskDiscovery(StructureLearner):
     def _joint(
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
     ) -> Differences:
-        views = []
-        for k, table in enumerate(own):
-            report("tasks", k, len(own), self.tasks_[k])
-            others = [source for j, source in enumerate(sources) if j != k]
-            views.append(
-                theorem1(
-                    table,
-                    others,
-                    self._prior(),
-                    self.combination,
-                    n_jobs=self.n_jobs,
-                    memory=self._memory(),
-                )
-            )
+        views = theorem1(
+            own, sources, self._prior(), self.combination, n_jobs=self.n_jobs, memory=self._memory()
+        )
         self.posteriors_ = [view.posterior for view in views]
         return from_joint(names, self.tasks_, views)
 
