@@ -15,6 +15,7 @@ from polydag.cli.main import app
 from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.progress import listening
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import areas, paired, roc_points
@@ -107,6 +108,16 @@ def test_names_of_tasks_and_their_numbers() -> None:
     pd.testing.assert_frame_equal(model.difference("controls", "patients"), model.difference(0, 1))
     with pytest.raises(UsageError, match=r"no task 'nurses'\. The tasks are controls, patients"):
         model.difference("nurses", 0)
+    with pytest.raises(UsageError, match="'controls' and 0 are the same"):
+        model.difference("controls", 0)
+    with pytest.raises(UsageError, match="call fit first"):
+        MultitaskDiscovery().difference(0, 1)
+    # Names come first: these tasks are called 1 and 2.
+    numbered = MultitaskDiscovery(max_parents=2).fit({1: controls, 2: patients})
+    for first, second in ((1, 2), (np.int64(1), np.int64(2)), ("1", "2"), (0, 2)):
+        assert "only in 2" in numbered.difference(first, second)
+    with pytest.raises(UsageError, match="no task 3"):
+        numbered.difference(1, 3)
     assert model.history_["task"].tolist() == ["controls", "patients"]
     assert all(graph.is_dag for graph in (model.graph_, *model.graphs_))
 
@@ -145,6 +156,12 @@ def test_tables_that_do_not_fit() -> None:
         MultitaskDiscovery().fit([])
     with pytest.raises(UsageError, match="Tasks are a list of tables"):
         MultitaskDiscovery().fit(controls)
+    with pytest.raises(UsageError, match="1, '1' are written alike"):
+        MultitaskDiscovery().fit({1: controls, "1": patients})
+    with pytest.raises(DataError, match="task 2 is None"):
+        MultitaskDiscovery().fit([controls, None])
+    with pytest.raises(DataError, match=r"lacks the columns smoke, lung, which .* leave them out"):
+        MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns=["smoke", "lung"])})
     with pytest.raises(DataError, match=r"task 2: .*smoke, row 1: the value is missing"):
         MultitaskDiscovery().fit([controls, patients.assign(smoke=None)])
 
@@ -190,6 +207,14 @@ def test_a_prior_of_ones_own() -> None:
     np.testing.assert_allclose(edges(ours), edges(same), atol=1e-10)
 
 
+def test_progress_names_the_tasks_and_comes_to_an_end() -> None:
+    seen = []
+    with listening(seen.append):
+        MultitaskDiscovery(max_parents=1).fit(dict(zip(("a", "b"), clinics(), strict=True)))
+    steps = [(step.done, step.total, step.note) for step in seen if step.task == "tasks"]
+    assert steps == [(0, 2, "a"), (1, 2, "b"), (2, 2, "")]
+
+
 def test_forty_tasks() -> None:
     tables = [asia().related(0.2, k).sample(30, random_state=k) for k in range(40)]
     product = MultitaskDiscovery(max_parents=2, combination="product").fit(tables)
@@ -208,6 +233,7 @@ def test_forty_tasks() -> None:
         ("score", "bic", "score must be one of k2"),
         ("lambda_", 1.5, "lambda_ is a number from 0 to 1, or 'average'; got 1.5"),
         ("lambda_", "mean", "or 'average'; got 'mean'"),
+        ("transfer_prior", 3, "transfer_prior is a prior of pairs of parent sets.*; got 3"),
         ("method", "quick", "method must be one of auto, exact, mcmc"),
         ("max_parents", 8, "max_parents = 8 is too large: 8 variables allow at most 7"),
         ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
