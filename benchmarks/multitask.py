@@ -168,14 +168,12 @@ def weights_work(n: int, top: int) -> Callable[[], Any]:
 
 def theorem1_work(n: int, n_tasks: int) -> Callable[[], Any]:
     tables = [random_table(n, 3, seed) for seed in range(n_tasks)]
-    return lambda: [
-        theorem1(tables[k], [t for j, t in enumerate(tables) if j != k], Averaged()) for k in range(n_tasks)
-    ]
+    return lambda: theorem1(tables, tables, Averaged())
 
 
-def many_tasks_work(count: int) -> Callable[[], Any]:
+def many_tasks_work(count: int, transfer: str) -> Callable[[], Any]:
     tables = [asia().related(0.2, k).sample(60, random_state=k) for k in range(count)]
-    return lambda: MultitaskDiscovery().fit(tables)
+    return lambda: MultitaskDiscovery(transfer=transfer).fit(tables)
 
 
 def study() -> None:
@@ -206,23 +204,27 @@ def cpu_of_all() -> float:
 
 
 def works() -> dict[str, Callable[[], Work]]:
+    growth = {
+        f"asia-{count}-tasks{name}": lambda count=count, transfer=transfer: Work(
+            many_tasks_work(count, transfer), None
+        )
+        for transfer, name in (("family", ""), ("theorem1", "-theorem1"))
+        for count in (5, 10, 20, 40)
+    }
     return {
         "weights-37-4": lambda: Work(weights_work(37, 4), 1.0),
         "weights-150-2": lambda: Work(weights_work(150, 2), 0.3),
         "theorem1-12-2-tasks": lambda: Work(theorem1_work(12, 2), None),
         "theorem1-16-2-tasks": lambda: Work(theorem1_work(16, 2), 60.0, 1),
         "theorem1-12-4-tasks": lambda: Work(theorem1_work(12, 4), None),
-        "asia-5-tasks": lambda: Work(many_tasks_work(5), None),
-        "asia-10-tasks": lambda: Work(many_tasks_work(10), None),
-        "asia-20-tasks": lambda: Work(many_tasks_work(20), None),
-        "asia-40-tasks": lambda: Work(many_tasks_work(40), None),
+        **growth,
     }
 
 
 def speed(names: list[str], save: bool) -> None:
     weights_work(6, 2)()
     theorem1_work(6, 2)()
-    many_tasks_work(2)()
+    many_tasks_work(2, "family")()
     rows = []
     print(f"{'work':24s}{'CPU s':>9s}{'at most':>9s}{'load':>7s}")
     for name in names:

@@ -15,7 +15,7 @@ import pandas as pd
 from polydag import Graph, Knowledge, MultitaskDiscovery, metrics
 
 STEP = 5
-SUBJECTS, SCANS = 10, 100
+SCANS = (50, 200)  # the first fifty of each subject, and all
 
 
 def nine_subjects(folder: Path) -> None:
@@ -37,28 +37,29 @@ def nine_subjects(folder: Path) -> None:
 
 
 def netsim(folder: Path) -> None:
-    """Fifteen simulated regions whose network is the same in every subject, from few scans of each."""
-    scans = pd.read_csv(folder / "netsim_sim3_50subjects.csv.gz")
+    """Fifteen simulated regions whose network is the same in all fifty subjects."""
+    scans = pd.read_csv(folder / "netsim_sim3_50subjects.csv.gz").drop(columns="t")
     edges = pd.read_csv(folder / "netsim_sim3_edges.csv").to_numpy().tolist()
-    tasks = [
-        own.drop(columns=["subject", "t"])[:SCANS] for s, own in scans.groupby("subject") if s <= SUBJECTS
-    ]
-    truth = Graph.from_edges(list(tasks[0].columns), edges)
+    subjects = [own.drop(columns="subject") for _, own in scans.groupby("subject")]
+    truth = Graph.from_edges(list(subjects[0].columns), edges)
     pairs = Graph(truth.adjacency | truth.adjacency.T, truth.names)  # Gaussian scores see few directions
-    for transfer, combination in (
-        ("none", "product"),
-        ("family", "product"),
-        ("family", "star"),
-        ("pool", "product"),
-    ):
-        model = MultitaskDiscovery(
-            transfer=transfer, combination=combination, score="bge", max_parents=2
-        ).fit(tasks)
-        areas = [
-            metrics.average_precision(true=pairs, scores=p.probabilities + p.probabilities.T)
-            for p in model.posteriors_
-        ]
-        print(f"netsim, {transfer} ({combination}): average precision of pairs {np.mean(areas):.3f}")
+    for count in SCANS:
+        print(f"\nnetsim, {len(subjects)} subjects, {count} scans of each: average precision of pairs")
+        for transfer, combination in (
+            ("none", "star"),
+            ("family", "product"),
+            ("family", "star"),
+            ("pool", "star"),
+        ):
+            model = MultitaskDiscovery(
+                transfer=transfer, combination=combination, score="bge", max_parents=2
+            ).fit([own[:count] for own in subjects])
+            areas = [
+                metrics.average_precision(true=pairs, scores=p.probabilities + p.probabilities.T)
+                for p in model.posteriors_
+            ]
+            name = f"{transfer}, {combination}" if transfer == "family" else transfer
+            print(f"{name:16s} {np.mean(areas):.3f}")
 
 
 def main() -> None:

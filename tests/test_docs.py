@@ -2,7 +2,8 @@
 
 A page is one story: its blocks run in order, in one namespace and one empty folder. `python` blocks are
 executed, doctest sessions in them are checked; in `console` blocks the commands below are run and what they
-print is compared; a block with a file's name as its title is that file.
+print is compared; a block with a file's name as its title is that file, and one titled `examples/x.py prints`
+is what that example prints.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SHELL = ("cat", "head", "ls")  # with polydag itself, what a console block may run; the rest is only shown
+PRINTS = " prints"
 FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.M | re.S)
 
 
@@ -77,6 +79,8 @@ class Story:
         self.code = 0
 
     def tell(self, block: Block) -> None:
+        if block.title is not None and block.title.endswith(PRINTS):
+            return  # compared where the example runs
         if block.title is not None and block.title.startswith("examples/"):
             assert block.text == (ROOT / block.title).read_text(encoding="utf-8")
         elif block.title is not None:
@@ -139,7 +143,18 @@ def test_example(script: Path, request: pytest.FixtureRequest, capsys: pytest.Ca
     if "POLYDAG_DATA" in script.read_text(encoding="utf-8"):
         request.getfixturevalue("reference_data")
     runpy.run_path(str(script), run_name="__main__")
-    assert capsys.readouterr().out.strip()
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    title = f"examples/{script.name}{PRINTS}"
+    for block in (block for page in PAGES for block in blocks(page) if block.title == title):
+        assert printed.rstrip() == block.text.rstrip()
+
+
+def test_what_examples_print_is_compared() -> None:
+    """A page that says "It prints" has the name of the example over the output."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"^It prints\n+```text$", text, flags=re.M), page.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

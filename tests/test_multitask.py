@@ -15,6 +15,7 @@ from polydag.cli.main import app
 from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.progress import listening
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import areas, paired, roc_points
@@ -107,6 +108,16 @@ def test_names_of_tasks_and_their_numbers() -> None:
     pd.testing.assert_frame_equal(model.difference("controls", "patients"), model.difference(0, 1))
     with pytest.raises(UsageError, match=r"no task 'nurses'\. The tasks are controls, patients"):
         model.difference("nurses", 0)
+    with pytest.raises(UsageError, match="'controls' and 0 are the same"):
+        model.difference("controls", 0)
+    with pytest.raises(UsageError, match="call fit first"):
+        MultitaskDiscovery().difference(0, 1)
+    # Names come first: these tasks are called 1 and 2.
+    numbered = MultitaskDiscovery(max_parents=2).fit({1: controls, 2: patients})
+    for first, second in ((1, 2), (np.int64(1), np.int64(2)), ("1", "2"), (0, 2)):
+        assert "only in 2" in numbered.difference(first, second)
+    with pytest.raises(UsageError, match="no task 3"):
+        numbered.difference(1, 3)
     assert model.history_["task"].tolist() == ["controls", "patients"]
     assert all(graph.is_dag for graph in (model.graph_, *model.graphs_))
 
@@ -145,6 +156,12 @@ def test_tables_that_do_not_fit() -> None:
         MultitaskDiscovery().fit([])
     with pytest.raises(UsageError, match="Tasks are a list of tables"):
         MultitaskDiscovery().fit(controls)
+    with pytest.raises(UsageError, match="1, '1' are written alike"):
+        MultitaskDiscovery().fit({1: controls, "1": patients})
+    with pytest.raises(DataError, match="task 2 is None"):
+        MultitaskDiscovery().fit([controls, None])
+    with pytest.raises(DataError, match=r"lacks the columns smoke, lung, which .* leave them out"):
+        MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns=["smoke", "lung"])})
     with pytest.raises(DataError, match=r"task 2: .*smoke, row 1: the value is missing"):
         MultitaskDiscovery().fit([controls, patients.assign(smoke=None)])
 
@@ -190,6 +207,14 @@ def test_a_prior_of_ones_own() -> None:
     np.testing.assert_allclose(edges(ours), edges(same), atol=1e-10)
 
 
+def test_progress_names_the_tasks_and_comes_to_an_end() -> None:
+    seen = []
+    with listening(seen.append):
+        MultitaskDiscovery(max_parents=1).fit(dict(zip(("a", "b"), clinics(), strict=True)))
+    steps = [(step.done, step.total, step.note) for step in seen if step.task == "tasks"]
+    assert steps == [(0, 2, "a"), (1, 2, "b"), (2, 2, "")]
+
+
 def test_forty_tasks() -> None:
     tables = [asia().related(0.2, k).sample(30, random_state=k) for k in range(40)]
     product = MultitaskDiscovery(max_parents=2, combination="product").fit(tables)
@@ -208,6 +233,7 @@ def test_forty_tasks() -> None:
         ("score", "bic", "score must be one of k2"),
         ("lambda_", 1.5, "lambda_ is a number from 0 to 1, or 'average'; got 1.5"),
         ("lambda_", "mean", "or 'average'; got 'mean'"),
+        ("transfer_prior", 3, "transfer_prior is a prior of pairs of parent sets.*; got 3"),
         ("method", "quick", "method must be one of auto, exact, mcmc"),
         ("max_parents", 8, "max_parents = 8 is too large: 8 variables allow at most 7"),
         ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
@@ -270,6 +296,15 @@ def test_the_papers_own_rates() -> None:
     assert np.isnan(areas(~np.ones((1, 3, 3), dtype=bool), P).auc)
 
 
+def test_corners_of_a_curve_are_all_of_it() -> None:
+    rng = np.random.default_rng(1)
+    true = rng.random((2, 9, 9)) < 0.1
+    P = rng.random((2, 9, 9))
+    (x, y), (few_x, few_y) = (roc_points(true, P, "standard", corners=c) for c in (False, True))
+    assert len(few_x) < len(x) / 2
+    assert np.trapezoid(few_y, few_x) == pytest.approx(np.trapezoid(y, x), abs=1e-12)
+
+
 def test_paired_t_test_names_the_winner() -> None:
     a = np.array([0.8, 0.9, 0.85, 0.95])
     assert paired(a, 0.9 * a, "MTL", "STL").winner == "MTL"
@@ -294,13 +329,19 @@ def test_asia_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert table["MTL"].between(0, 1).all()
     assert set(pd.read_csv(folder / "by_p_del_table1.csv")["p_del"]) == {0.1, 0.2, 0.3, 0.4, 0.5}
     curves = pd.read_csv(folder / "figure2.csv")
-    assert set(curves["kind"]) <= {"shared", "unique", "reverse", "no edge"}
+    # The paper's curves are of edges that tasks share and of edges of one task only.
+    assert set(curves["kind"]) == {"shared", "unique", "reverse", "no edge"}
     assert len(curves) == 4 * 56
+    roc = pd.read_csv(folder / "figure3.csv")
+    assert set(roc["form"]) == {"standard", "paper"}
+    assert roc.groupby(["method", "form"]).size().min() > 21
+    assert not (folder / "notes.txt").exists()
     assert set(pd.read_csv(folder / "figure1.csv")["kind"]) == {"true", "reverse", "no edge"}
     assert {path.name for path in folder.glob("*.svg")} == {f"figure{k}.svg" for k in (1, 2, 3)}
     done = CliRunner().invoke(app, ["reproduce", "multitask", "--table", "3", "--out", "x", "-q"])
     assert done.exit_code == 2
     assert "tables 1 and 2" in done.output
+    assert not list(Path().glob("x*"))  # nothing is left that a correct command would stumble over
 
 
 def test_series_are_detrended_and_cut_into_four_levels() -> None:
@@ -327,8 +368,8 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     tiny = brain.simulated(seed=1, regions=6, scans=30)
     short = {"n_steps": 40, "n_chains": 2, "bucket_size": 3}
     monkeypatch.setattr(brain, "simulated", lambda: tiny)
-    monkeypatch.setattr(brain, "REGIONS", 6)
     monkeypatch.setattr(brain, "SMALL", (2, 3))
+    monkeypatch.setattr(brain, "FEW", 2)
     monkeypatch.setattr(brain, "settings_of", lambda preset: short)
     bench = paper.Benchmark("asia", (20,), 60, {"method": "mcmc", **short})
     monkeypatch.setattr(paper, "benchmark", lambda name, preset: bench)
@@ -340,13 +381,68 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     tests = pd.read_csv(folder / "figure6_tests.csv")
     assert tests["subjects"].tolist() == [2, 2, 3, 3]
     assert tests[["MTL", "STL"]].stack().dropna().between(0, 1).all()
-    maps = pd.read_csv(folder / "figure7.csv")
+    maps = pd.read_csv(folder / "figure7.csv", dtype={"subjects": str})
     assert set(maps["group"]) == {"controls", "patients"}
+    assert set(maps["subjects"]) == {"2", "all"}
     assert (maps["low"] <= maps["mean"] + 1e-12).all()
     assert (maps["mean"] <= maps["high"] + 1e-12).all()
+    assert maps.loc[maps["subjects"] == "all", "probability"].notna().all()
     assert len(pd.read_csv(folder / "table2.csv")) == 6
-    expected = {"figure4.svg", "figure5.svg", "figure6.svg", "figure7-simulated.svg"}
+    heat = ["figure7-simulated-2.svg", "figure7-simulated-all.svg"]
+    expected = {"figure4.svg", "figure5.svg", "figure6.svg", *heat}
     assert {path.name for path in folder.glob("*.svg")} == expected
+    # All regions have their places, with an edge or without.
+    drawn = [(folder / name).read_text(encoding="utf-8") for name in heat]
+    assert all([text.index(f">{name}<") for name in tiny["controls"].names] for text in drawn)
+
+
+def test_chains_that_do_not_agree_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the tables, in a file beside them and on the terminal."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"method": "mcmc", "n_steps": 40, "n_chains": 2, "bucket_size": 2}
+    monkeypatch.setattr(paper, "benchmark", lambda name, preset: paper.Benchmark("asia", (20,), 60, settings))
+    done = CliRunner().invoke(app, ["reproduce", "multitask", "--table", "2", "--trials", "2", "-q"])
+    assert done.exit_code == 0, done.output
+    folder = Path("runs/reproduce-multitask")
+    each = pd.read_csv(folder / "chains_table2.csv")
+    assert each.groupby("method").size().to_dict() == {
+        "MTL": 2, "MTL, truncated": 2, "POOL": 2, "STL": 2, "truth": 2,
+    }  # fmt: skip
+    assert not each["converged"].any()
+    table = pd.read_csv(folder / "table2.csv")
+    assert (table["not_converged"] == 6).all()
+    assert (table["fits"] == 6).all()
+    assert table["worst_r_hat"].max() == each["r_hat"][each["method"] != "truth"].max()
+    said = "table2: in 10 of 10 fits the chains do not agree (R-hat up to"
+    assert said in (folder / "notes.txt").read_text(encoding="utf-8")
+    assert said in " ".join(done.output.split())
+
+
+def test_the_brain_study_says_what_its_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference_data: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny = brain.simulated(seed=1, regions=4, scans=30)
+    monkeypatch.setattr(brain, "data_sets", lambda: {"simulated": tiny, "abide": tiny})
+    monkeypatch.setattr(brain, "SMALL", (2, 100))
+    monkeypatch.setattr(brain, "settings_of", lambda preset: {"n_steps": 40, "n_chains": 2, "bucket_size": 2})
+    done = CliRunner().invoke(app, ["reproduce", "multitask", "--figure", "6", "--trials", "1", "-q"])
+    assert done.exit_code == 0, done.output
+    folder = Path("runs/reproduce-multitask")
+    said = (folder / "notes.txt").read_text(encoding="utf-8")
+    assert "not independent rows" in said
+    assert "blocks of about 150 consecutive scans stand in for subjects" in said
+    assert "not independent rows" in " ".join(done.output.split())
+    table = pd.read_csv(folder / "figure6.csv")
+    assert set(table["data"]) == {"simulated", "abide"}
+    assert set(table["subjects"]) == {2}  # a number of subjects that is there
+
+
+def test_draws_of_subjects_are_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(brain, "networks", lambda trials, preset: asked.append(trials) or {})
+    paper.run([17], 100)
+    assert asked == [100]
 
 
 def test_abide_groups(reference_data: Path) -> None:
@@ -356,3 +452,5 @@ def test_abide_groups(reference_data: Path) -> None:
         "autism": 2060,
     }
     assert all(len(group.names) == 116 for group in groups.values())
+    sizes = {len(subject) for group in groups.values() for subject in group.subjects}
+    assert sizes <= {147, 148, 150}

@@ -15,6 +15,7 @@ from polydag import MultitaskDiscovery, formats, simulate
 from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
+from polydag.plot.drawing import INK, POSITIVE
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.studies.tasks import TasksConfig, file_names, load, run
 
@@ -42,7 +43,9 @@ def invoke(*words: str) -> tuple[int, str]:
 def test_files_and_a_column_give_the_same(clinics: dict[str, pd.DataFrame]) -> None:
     code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", "--seed", "1", "--out", "a")
     assert code == 0, said
-    assert "Tasks: controls (120 rows), patients (80 rows)." in said
+    assert "Tasks: controls (120 rows, 4 edges), patients (80 rows, 1 edge)." in said
+    assert "exact: 1 edge in the mean over 2 tasks among 8 variables, 200 rows" in said
+    assert "1 edge in the mean over 2 tasks, seed 1" in Path("a/summary.txt").read_text(encoding="utf-8")
     code, said = invoke(
         "fit", "both.csv", "--as", "tasks", "--task-column", "group", "--seed", "1", "--out", "b"
     )
@@ -77,7 +80,8 @@ def test_again_from_the_configuration(clinics: dict[str, pd.DataFrame]) -> None:
 def test_one_task_is_single_task_learning(clinics: dict[str, pd.DataFrame]) -> None:
     result = run(TasksConfig(data=("controls.csv",), columns=("smoke", "lung", "bronc", "dysp"), seed=0))
     assert any("one task only" in note for note in result.notes)
-    assert set(result.tables) == {"edges-controls", "differences"}
+    assert set(result.tables) == {"edges-controls"}  # there is nothing it could differ from
+    assert result.mean_of == ""
 
 
 def test_numbers_are_scored_by_bge_and_can_be_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +140,54 @@ def test_names_of_tasks_in_files() -> None:
     assert file_names(("a/b", "a b")) == ["1-a-b", "2-a-b"]
 
 
+def test_files_of_the_same_name_are_told_apart(clinics: dict[str, pd.DataFrame]) -> None:
+    for folder, table in zip(("2001", "2002"), clinics.values(), strict=True):
+        Path(folder).mkdir()
+        table.to_csv(f"{folder}/clinic.csv", index=False)
+    result = run(TasksConfig(data=("2001/clinic.csv", "2002/clinic.csv"), seed=0))
+    assert set(result.tables) == {"edges-2001-clinic", "edges-2002-clinic", "differences"}
+    clinics["patients"].to_csv("2001/clinic.tsv", index=False, sep="\t")
+    result = run(TasksConfig(data=("2001/clinic.csv", "2001/clinic.tsv"), seed=0))
+    assert set(result.tables) == {"edges-2001-clinic-csv", "edges-2001-clinic-tsv", "differences"}
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 10], ["visit 1", "visit 2", "visit 10"]])
+def test_tasks_of_a_column_come_in_natural_order(
+    labels: list[object], clinics: dict[str, pd.DataFrame]
+) -> None:
+    rows = [clinics["controls"].iloc[40 * k : 40 * k + 40].assign(visit=v) for k, v in enumerate(labels)]
+    pd.concat(rows[::-1]).to_csv("visits.csv", index=False)
+    assert list(load(TasksConfig(data=("visits.csv",), task_column="visit")).rows) == [str(v) for v in labels]
+
+
+@pytest.mark.parametrize("sizes", [(20, 80), (80, 20)])
+def test_labels_in_one_task_are_labels_in_all(
+    sizes: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the sizes; and levels that only one task has are told."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a, b = (pd.DataFrame({"x": rng.integers(0, 2, n), "y": rng.choice(["u", "v"], n)}) for n in sizes)
+    a.to_csv("coded.csv", index=False)
+    b.assign(x=b["x"].map({0: "no", 1: "yes"})).to_csv("worded.csv", index=False)
+    files = ("coded.csv", "worded.csv")
+    inputs = load(TasksConfig(data=files))
+    assert {task: sorted(table.frame["x"].unique()) for task, table in inputs.rows.items()} == {
+        "coded": ["0", "1"],
+        "worded": ["no", "yes"],
+    }
+    (note,) = inputs.notes
+    assert note.startswith("In one task only are the levels x = ")
+    assert "x = yes (worded)" in note
+    assert "y = " not in note
+    a.assign(x=rng.standard_normal(len(a))).to_csv("coded.csv", index=False)
+    with pytest.raises(DataError, match="Column x holds numbers in coded and labels in worded"):
+        load(TasksConfig(data=files))
+    a.assign(x=["?", *a["x"][1:]]).to_csv("coded.csv", index=False)
+    with pytest.raises(DataError, match=r"coded.csv, column x, line 2: '\?' is not a number"):
+        load(TasksConfig(data=files))
+
+
 def test_heat_maps() -> None:
     a, b = np.array([[0.0, 0.9], [0.0, 0.0]]), np.array([[0.0, 0.2], [0.5, 0.0]])
     text = heat_maps(["<x>", "y"], [Map("controls", a), Map("patients", b)])
@@ -144,10 +196,19 @@ def test_heat_maps() -> None:
     titles = [element.text for element in root.iter(f"{space}text")]
     assert {"controls", "patients", "controls − patients", "<x>"} <= set(titles)
     cells = [element for element in root.iter(f"{space}rect") if element.get("fill-opacity")]
-    assert sorted(float(str(cell.get("fill-opacity"))) for cell in cells) == [0.2, 0.5, 0.5, 0.7, 0.9]
+    key = 3 * 9  # nine squares below each map
+    values = sorted(float(str(cell.get("fill-opacity"))) for cell in cells if cell.get("width") != "10")
+    assert values == [0.2, 0.5, 0.5, 0.7, 0.9]
+    assert len(cells) == len(values) + key
+    assert titles.count("−1") == 1
+    more = ElementTree.fromstring(heat_maps(["x", "y"], [Map("a", a), Map("b", 0 * a)])).iter(f"{space}rect")
+    fills = [cell.get("fill") for cell in more if cell.get("fill-opacity") == "0.90"]
+    assert fills == [INK, POSITIVE]  # a difference has its colours where nothing in it is negative, too
     many = heat_maps([f"v{k}" for k in range(50)], [Map(f"t{k}", np.zeros((50, 50))) for k in range(9)])
     assert "v7" not in many
     assert "t8" in many
+    with pytest.raises(UsageError, match="a: a heat map of 2 variables needs an 2 x 2 array"):
+        heat_maps(["x", "y"], [Map("a", -a)])
     with pytest.raises(UsageError, match="2 x 2 array"):
         heat_maps(["x", "y"], [Map("a", np.full((2, 2), 3.0))])
 

@@ -291,8 +291,7 @@ def show(result: Result, folder: Path, found: dict[str, float] | None) -> None:
 
     console = out()
     graph, config = result.graph, result.config
-    n_edges = f"{graph.n_edges} edge{'' if graph.n_edges == 1 else 's'}"
-    title = f"{config.method}: {n_edges} among {graph.n_nodes} variables, {result.n:g} rows"
+    title = f"{config.method}: {result.size} among {graph.n_nodes} variables, {result.n:g} rows"
     with_chance = result.probabilities is not None
     headers = ("from", "", "to", "weight", *(("probability",) if with_chance else ()))
     say(console, f"[bold]{plain(title)}[/bold]")

@@ -83,11 +83,14 @@ def command(
         if not force:
             raise UsageError(f"{aside} is left from an interrupted run. Go on with --resume, or use --force.")
         shutil.rmtree(aside)
-    with (
-        shown(quiet=quiet),
-        checkpoint.saving(aside, {"polydag": __version__, "paper": paper, "preset": f"{preset} {settings}"}),
-    ):
-        found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
+    mark = {"polydag": __version__, "paper": paper, "preset": f"{preset} {settings}"}
+    try:
+        with shown(quiet=quiet), checkpoint.saving(aside, mark):
+            found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
+    finally:
+        if not checkpoint.has_pieces(aside):  # there is nothing to go on with
+            shutil.rmtree(aside, ignore_errors=True)
+    notes: list[str] = module.notes(found) if hasattr(module, "notes") else []
     with runs.new_folder(folder, force=force) as hidden:
         for name, frame in found.items():
             frame.to_csv(hidden / f"{name}.csv", index=False, lineterminator="\n")
@@ -95,10 +98,14 @@ def command(
                 (hidden / f"{name}.txt").write_text(_text(frame), encoding="utf-8")
         for name, drawn in module.pictures(found).items() if hasattr(module, "pictures") else ():
             (hidden / f"{name}.svg").write_text(drawn, encoding="utf-8")
-    shutil.rmtree(aside)
+        if notes:
+            (hidden / "notes.txt").write_text("".join(f"{note}\n" for note in notes), encoding="utf-8")
+    shutil.rmtree(aside, ignore_errors=True)
     for name, frame in found.items():
         if name.startswith("table"):
             say(console(), f"[bold]{name}[/bold], {seeds} data sets a setting\n{plain(_text(frame))}")
+    for note in notes:
+        say(console(), f"[yellow]Note:[/yellow] {plain(note)}")
     say(console(), f"[bold]Written to[/bold] {plain(folder)}")
 
 

@@ -195,7 +195,7 @@ class MultitaskDiscovery(StructureLearner):
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(names), 0)
-        self._require_fit(transfer, len(names))
+        self._require_fit(transfer, len(names), len(stats))
         scores = [self._score(part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = told_candidates(pruned, names)
@@ -212,14 +212,20 @@ class MultitaskDiscovery(StructureLearner):
         return self
 
     def difference(self, first: int | str, second: int | str) -> pd.DataFrame:
-        """As `differences_`, for two of the tasks, named or counted from 0."""
-        return self._differences.pair(self._number(first), self._number(second))
+        """As `differences_`, for two tasks: by name, or counted from 0 where that is no task's name."""
+        if not hasattr(self, "tasks_"):
+            raise UsageError("There are no tasks to compare yet: call fit first.")
+        a, b = self._number(first), self._number(second)
+        if a == b:
+            raise UsageError(f"A task is compared with another one; {first!r} and {second!r} are the same.")
+        return self._differences.pair(a, b)
 
     def _number(self, task: int | str) -> int:
-        if isinstance(task, str) and task in self.tasks_:
-            return self.tasks_.index(task)
-        if isinstance(task, int) and 0 <= task < len(self.tasks_):
-            return task
+        if str(task) in self.tasks_:
+            return self.tasks_.index(str(task))
+        whole = isinstance(task, (int, np.integer)) and not isinstance(task, bool)
+        if whole and 0 <= int(task) < len(self.tasks_):
+            return int(task)
         raise UsageError(f"There is no task {task!r}. The tasks are {', '.join(self.tasks_)}.")
 
     def _check_parameters(self) -> None:
@@ -235,6 +241,11 @@ class MultitaskDiscovery(StructureLearner):
         number = isinstance(self.lambda_, (int, float)) and not isinstance(self.lambda_, bool)
         if not (0 <= self.lambda_ <= 1 if number else self.lambda_ == "average"):  # type: ignore[operator]
             raise UsageError(f"lambda_ is a number from 0 to 1, or 'average'; got {self.lambda_!r}.")
+        if self.transfer_prior is not None and not callable(getattr(self.transfer_prior, "subsets", None)):
+            raise UsageError(
+                "transfer_prior is a prior of pairs of parent sets, such as ByDifference(function); "
+                f"got {self.transfer_prior!r}."
+            )
 
     def _transfer(self, n_tasks: int) -> str:
         if n_tasks > 1:
@@ -246,11 +257,11 @@ class MultitaskDiscovery(StructureLearner):
         )
         return "none"
 
-    def _require_fit(self, transfer: str, n: int) -> None:
+    def _require_fit(self, transfer: str, n: int, tasks: int) -> None:
         if transfer == "theorem1":
             if self.method == "mcmc":
                 raise UsageError("transfer='theorem1' is exact; method='mcmc' goes with 'family'.")
-            joint_fit(n, self._memory())
+            joint_fit(n, tasks, self._memory())
         elif self.method == "exact":
             require_fit(n, self._memory())
 
@@ -284,20 +295,9 @@ class MultitaskDiscovery(StructureLearner):
     def _joint(
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
     ) -> Differences:
-        views = []
-        for k, table in enumerate(own):
-            report("tasks", k, len(own), self.tasks_[k])
-            others = [source for j, source in enumerate(sources) if j != k]
-            views.append(
-                theorem1(
-                    table,
-                    others,
-                    self._prior(),
-                    self.combination,
-                    n_jobs=self.n_jobs,
-                    memory=self._memory(),
-                )
-            )
+        views = theorem1(
+            own, sources, self._prior(), self.combination, n_jobs=self.n_jobs, memory=self._memory()
+        )
         self.posteriors_ = [view.posterior for view in views]
         return from_joint(names, self.tasks_, views)
 
@@ -305,8 +305,10 @@ class MultitaskDiscovery(StructureLearner):
         """Each table on its own; a pooled one stands for every task."""
         found: list[Posterior] = []
         for k, table in enumerate(tables):
-            report("tasks", k, len(tables))
-            found.append(self._posterior(table, "" if one_for_all else self.tasks_[k]))
+            task = "all rows" if one_for_all else self.tasks_[k]
+            report("tasks", k, len(tables), task)
+            found.append(self._posterior(table, task))
+        report("tasks", len(tables), len(tables))
         self.posteriors_ = found * len(self.tasks_) if one_for_all else found
         edges: Array = np.array([posterior.probabilities for posterior in self.posteriors_])
         return (from_pool if one_for_all else from_marginals)(names, self.tasks_, edges)

@@ -23,6 +23,11 @@ def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
     """The tables by the names of their tasks; without names they are task 1, task 2, …."""
     if isinstance(X, Mapping):
         found = {str(name): table for name, table in X.items()}
+        if len(found) < len(X):
+            alike = [repr(name) for name in X if sum(str(name) == str(other) for other in X) > 1]
+            raise UsageError(
+                f"Tasks need different names: {', '.join(alike)} are written alike. Rename one of them."
+            )
     elif isinstance(X, (list, tuple)):
         found = {f"task {k}": table for k, table in enumerate(X, start=1)}
     else:
@@ -32,6 +37,9 @@ def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
         )
     if not found:
         raise DataError("There are no tasks.")
+    for task, table in found.items():
+        if table is None:
+            raise DataError(f"{task} is None instead of a table. Leave it out, or give its rows.")
     return found
 
 
@@ -98,9 +106,10 @@ def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
         ):
             if missing:
                 listed = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+                many, it = ("s", "them") if len(missing) > 1 else ("", "it")
                 raise DataError(
-                    f"{one} lacks the column {listed}, which {other} has. Tasks need the same columns: "
-                    "leave it out everywhere, or add it."
+                    f"{one} lacks the column{many} {listed}, which {other} has. Tasks need the same columns: "
+                    f"leave {it} out everywhere, or add {it}."
                 )
     return names
 

@@ -1,7 +1,7 @@
 """Matrices of edge probabilities as heat maps side by side, and their difference, as self-contained SVG text.
 
 A row is where an edge comes from, a column where it goes. Probable edges are dark; in a difference, blue is
-more probable in the first of the two and orange in the second.
+more probable in the first of the two and orange in the second. A key below each map says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from html import escape
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polydag.errors import UsageError
 from polydag.plot.drawing import FONT, INK, NEGATIVE, POSITIVE, SOFT
@@ -22,18 +22,20 @@ _MOST_LABELS = 40
 _FAINTEST = 0.005  # below this nothing is drawn
 _LETTER = 0.58  # of the font size, about, a letter is wide
 _LONGEST = 16
+_STEPS, _STEP = 9, 10.0  # squares of the colour key
 
 
 class Map(NamedTuple):
-    """A matrix `[i, j]` about `i -> j`; values from 0 to 1, or from -1 to 1 for a difference."""
+    """A matrix `[i, j]` about `i -> j`; values from 0 to 1, or from -1 to 1 for a (signed) difference."""
 
     title: str
     values: NDArray[np.float64]
+    signed: bool = False
 
 
 def difference(first: Map, second: Map) -> Map:
     """The first less the second."""
-    return Map(f"{first.title} − {second.title}", first.values - second.values)
+    return Map(f"{first.title} − {second.title}", first.values - second.values, signed=True)
 
 
 def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = True) -> str:
@@ -53,7 +55,7 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     >>> heat_maps(["a", "b"], [Map("controls", [[0, 1], [0, 0]])])[:28]
     '<svg xmlns="http://www.w3.or'
     """
-    own = [Map(item.title, _checked(item.values, len(names))) for item in maps]
+    own = [item._replace(values=_checked(item, len(names))) for item in maps]
     if differences and len(own) == 2:
         own.append(difference(*own))
     labelled = len(names) <= _MOST_LABELS
@@ -81,11 +83,34 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _checked(values: ArrayLike, n: int) -> NDArray[np.float64]:
-    matrix = np.asarray(values, dtype=float)
-    if matrix.shape != (n, n) or not (np.abs(matrix) <= 1).all():
-        raise UsageError(f"A heat map of {n} variables needs an {n} x {n} array of numbers from -1 to 1.")
+def _checked(item: Map, n: int) -> NDArray[np.float64]:
+    matrix = np.asarray(item.values, dtype=float)
+    low = -1 if item.signed else 0
+    if matrix.shape != (n, n) or not ((low <= matrix) & (matrix <= 1)).all():
+        raise UsageError(
+            f"{item.title}: a heat map of {n} variables needs an {n} x {n} array of numbers from {low} to 1."
+        )
     return matrix
+
+
+def _colour(value: float, signed: bool) -> str:
+    return (POSITIVE if value > 0 else NEGATIVE) if signed else INK
+
+
+def _key(signed: bool) -> list[str]:
+    """Which colour stands for which value, below a map."""
+    steps = np.linspace(-1.0 if signed else 0.0, 1.0, _STEPS)
+    left, down, side = _SIDE - _STEPS * _STEP - 22, _SIDE + 9, _STEP
+    parts = [
+        f'<rect x="{left + k * side:g}" y="{down:g}" width="{side:g}" height="{side:g}" '
+        f'fill="{_colour(value, signed)}" fill-opacity="{abs(value):.3g}"/>'
+        for k, value in enumerate(steps)
+    ]
+    ends = (("−1" if signed else "0", left - 4, "end"), ("1", left + _STEPS * side + 4, "start"))
+    return parts + [
+        f'<text x="{x:g}" y="{down + 9:g}" text-anchor="{anchor}" fill="{SOFT}">{text}</text>'
+        for text, x, anchor in ends
+    ]
 
 
 def _map(item: Map, names: Sequence[str], size: float, room: float) -> list[str]:
@@ -94,12 +119,12 @@ def _map(item: Map, names: Sequence[str], size: float, room: float) -> list[str]
     middle = f'x="{_SIDE / 2:g}" text-anchor="middle"'
     parts = [
         f'<text {middle} y="{-room - 14:.1f}" fill="{INK}">{escape(item.title)}</text>',
-        f'<text {middle} y="{_SIDE + 18:g}" fill="{SOFT}">row → column</text>',
+        f'<text x="0" y="{_SIDE + 18:g}" fill="{SOFT}">row → column</text>',
+        *_key(item.signed),
     ]
-    signed = bool((item.values < 0).any())
     for i, j in np.argwhere(np.abs(item.values) >= _FAINTEST):
         value = float(item.values[i, j])
-        colour = (POSITIVE if value > 0 else NEGATIVE) if signed else INK
+        colour = _colour(value, item.signed)
         parts.append(
             f'<rect x="{j * cell:.2f}" y="{i * cell:.2f}" width="{cell:.2f}" height="{cell:.2f}" '
             f'fill="{colour}" fill-opacity="{abs(value):.2f}"/>'

@@ -7,16 +7,15 @@ cut into four levels around it, as the paper does.
 
 Scans of a subject are not independent rows, and subjects differ: posteriors from concatenated scans are too
 sure of themselves. Beside them stand the middle 90 % over draws of whole subjects with replacement. The ABIDE
-files do not say where subjects begin: blocks of 150 scans stand in for them.
+files do not say where subjects begin: blocks of about 150 scans stand in for them. `notes` says so beside the
+results.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +24,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import simulate
-from polydag.checkpoint import piece
-from polydag.errors import ConvergenceWarning, DataError
+from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.learners.multitask import MultitaskDiscovery
 from polydag.plot.charts import Line, Panel, line_charts
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.progress import report
+from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, stacked
 from polydag.reproduce.ranking import paired
 
 Array = NDArray[np.float64]
@@ -40,8 +39,9 @@ Levels = NDArray[np.int8]
 REGIONS, SCANS = 150, 384
 SUBJECTS = {"controls": 86, "patients": 74}
 SMALL = (2, 5, 10, 20)  # subjects of each group in figure 6
+FEW = 10  # subjects of each group in figure 7, beside all of them
 WINDOW = 21
-BLOCK = 150
+BLOCK = 150  # scans, about, that stand in for a subject of ABIDE
 METHODS = ("MTL", "STL")
 _EDGES, _LOST, _DIFFERENT = 180, 0.1, 0.15
 _SHOWN = 0.01  # edges below this mean probability are left out of figure 7's table
@@ -100,7 +100,7 @@ def _subject(truth: Graph, scans: int, rng: np.random.Generator) -> Levels:
 
 @cache
 def abide() -> dict[str, Group]:
-    """The ABIDE groups in blocks of consecutive scans."""
+    """The ABIDE groups in blocks of consecutive scans, equally long but for one scan."""
     folder = os.environ.get("POLYDAG_DATA")
     if not folder:
         raise DataError("The ABIDE series are reference data: set POLYDAG_DATA to its folder.")
@@ -108,12 +108,19 @@ def abide() -> dict[str, Group]:
     for name, file in (("control", "abide_aal116_control"), ("autism", "abide_aal116_autism")):
         frame = pd.read_csv(Path(folder) / "fmri" / f"{file}.csv.gz")
         levels = four_levels(detrended(frame.to_numpy(dtype=float)))
-        cuts = range(BLOCK, len(levels) - BLOCK + 1, BLOCK)
-        groups[name] = Group(tuple(frame.columns), np.split(levels, list(cuts)))
+        groups[name] = Group(tuple(frame.columns), np.array_split(levels, round(len(levels) / BLOCK)))
     return groups
 
 
-def learned(tables: Mapping[str, Sequence[Levels]], method: str, settings: Mapping[str, Any]) -> Array:
+def data_sets() -> dict[str, Groups]:
+    """The simulated groups, and ABIDE's where the reference data is at hand."""
+    found: dict[str, Groups] = {"simulated": simulated()}
+    if os.environ.get("POLYDAG_DATA"):
+        found["abide"] = abide()
+    return found
+
+
+def learned(tables: Mapping[str, Sequence[Levels]], method: str, settings: Mapping[str, Any]) -> Fits:
     """The posterior of every edge in each group, from the scans of some subjects."""
     frames = {
         name: pd.DataFrame(np.concatenate(list(subjects))).astype(pd.CategoricalDtype([0, 1, 2, 3]))
@@ -127,14 +134,11 @@ def learned(tables: Mapping[str, Sequence[Levels]], method: str, settings: Mappi
         random_state=0,
         **settings,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(frames)
-    return np.array([posterior.probabilities for posterior in model.posteriors_])
+    return fitted(model, frames)
 
 
 def settings_of(preset: str) -> dict[str, Any]:
-    """The paper's sampler (5,000 steps of burn-in, 1,000 draws, one in ten steps), or until chains agree."""
+    """The paper's numbers of steps (5,000 of burn-in, 1,000 draws, one in ten), or until chains agree."""
     if preset == "published":
         return {"bucket_size": 10, "burn_in": 5000, "n_steps": 15_000, "n_chains": 1}
     return {"n_jobs": 2}
@@ -152,131 +156,186 @@ def _drawn(groups: Groups, count: int | None, seed: int, replace: bool = False) 
     }
 
 
+def _everyone(groups: Groups) -> dict[str, list[Levels]]:
+    return {name: group.subjects for name, group in groups.items()}
+
+
 def small_samples(trials: int, preset: str) -> dict[str, pd.DataFrame]:
     """Figure 6: mean posteriors of non-edges and of edges (what all subjects show) from few subjects."""
-    groups = simulated()
     settings = settings_of(preset)
-    everyone = {name: group.subjects for name, group in groups.items()}
-    steps = 1 + len(SMALL) * trials
-    report("figure 6", 0, steps, "all subjects")
-    whole = piece(f"brain truth {preset}", lambda: {"P": learned(everyone, "STL", settings)})["P"]
-    true = np.asarray(whole, dtype=float) > 0.5
-    off = ~np.eye(REGIONS, dtype=bool)
-    rows = []
-    for k, count in enumerate(SMALL):
-        for trial in range(trials):
-            report("figure 6", 1 + k * trials + trial, steps, f"{count} subjects, draw {trial + 1}")
+    tables, each = [], []
+    for data, groups in data_sets().items():
+        counts = [k for k in SMALL if all(k < len(group.subjects) for group in groups.values())]
+        steps = 1 + len(counts) * trials
+        report(f"figure 6, {data}", 0, steps, "all subjects")
+        whole = kept(f"brain truth {preset} {data}", partial(learned, _everyone(groups), "STL", settings))
+        drawn = []
+        for k, count in enumerate(counts):
+            own = []
+            for trial in range(trials):
+                note = f"{count} subjects, draw {trial + 1}"
+                report(f"figure 6, {data}", 1 + k * trials + trial, steps, note)
 
-            def compute(count: int = count, trial: int = trial) -> dict[str, NDArray[Any]]:
-                drawn = _drawn(groups, count, trial)
-                return {"P": np.array([learned(drawn, method, settings) for method in METHODS])}
+                def compute(groups: Groups = groups, count: int = count, trial: int = trial) -> Fits:
+                    some = _drawn(groups, count, trial)
+                    return stacked([learned(some, method, settings) for method in METHODS])
 
-            P = piece(f"brain small {preset} {count} {trial}", compute)["P"]
-            for m, method in enumerate(METHODS):
-                for g, group in enumerate(groups):
-                    rows.append(
-                        {
-                            "subjects": count,
-                            "draw": trial,
-                            "group": group,
-                            "method": method,
-                            "non_edges": float(np.asarray(P[m, g])[off & ~true[g]].mean()),
-                            "edges": float(np.asarray(P[m, g])[true[g]].mean()),
-                        }
-                    )
-    report("figure 6", steps, steps)
-    table = pd.DataFrame(rows)
-    return {"figure6": table, "figure6_tests": tests(table)}
+                own.append(kept(f"brain small {preset} {data} {count} {trial}", compute))
+            drawn.append(stacked(own))
+        report(f"figure 6, {data}", steps, steps)
+        found = stacked(drawn)
+        each += [
+            chains(whole, {"data": [data], "subjects": ["all"], "draw": [""], "method": ["truth"]}),
+            chains(
+                found, {"data": [data], "subjects": counts, "draw": range(trials), "method": list(METHODS)}
+            ),
+        ]
+        tables.append(_small_rows(found, whole.P > 0.5, {"data": data}, counts, list(groups)))
+    table = pd.concat(tables, ignore_index=True)
+    return {
+        "figure6": table,
+        "figure6_tests": tests(table),
+        f"{CHAINS}figure6": pd.concat(each, ignore_index=True),
+    }
+
+
+def _small_rows(
+    found: Fits, true: NDArray[np.bool_], labels: dict[str, str], counts: Sequence[int], groups: Sequence[str]
+) -> pd.DataFrame:
+    off = ~np.eye(true.shape[-1], dtype=bool)
+    rows: list[dict[str, Any]] = []
+    for where in np.ndindex(found.converged.shape):
+        k, draw, m = where
+        for g, group in enumerate(groups):
+            P = found.P[(*where, g)]
+            rows.append(
+                {
+                    **labels,
+                    "subjects": counts[k],
+                    "draw": draw,
+                    "group": group,
+                    "method": METHODS[m],
+                    "non_edges": float(P[off & ~true[g]].mean()),
+                    "edges": float(P[true[g]].mean()) if true[g].any() else np.nan,
+                    "converged": bool(found.converged[where]),
+                    "r_hat": float(found.r_hat[where]),
+                    "ess": float(found.ess[where]),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def tests(table: pd.DataFrame) -> pd.DataFrame:
     """Figure 6's paired t-tests of MTL against STL, over draws and groups."""
     rows = []
-    for count, what in itertools.product(dict.fromkeys(table["subjects"]), ("non_edges", "edges")):
-        own = table[table["subjects"] == count].pivot_table(
-            index=["draw", "group"], columns="method", values=what
-        )
-        test = paired(own["MTL"].to_numpy(), own["STL"].to_numpy(), "MTL higher", "MTL lower")
-        rows.append((count, what, own["MTL"].mean(), own["STL"].mean(), test.p, test.winner))
-    return pd.DataFrame(rows, columns=["subjects", "of", "MTL", "STL", "p", "result"])
+    for (data, count), part in table.groupby(["data", "subjects"], sort=False):
+        for what in ("non_edges", "edges"):
+            own = part.pivot_table(index=["draw", "group"], columns="method", values=what, dropna=False)
+            test = paired(own["MTL"].to_numpy(), own["STL"].to_numpy(), "MTL higher", "MTL lower")
+            rows.append((data, count, what, own["MTL"].mean(), own["STL"].mean(), test.p, test.winner))
+    return pd.DataFrame(rows, columns=["data", "subjects", "of", "MTL", "STL", "p", "result"])
 
 
-def networks(trials: int, preset: str) -> pd.DataFrame:
-    """Figure 7: posteriors of MTL from all scans, and their spread over draws of whole subjects."""
+def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
+    """Figure 7: posteriors of MTL from all scans, and over draws of few subjects and of as many as all."""
     settings = settings_of(preset)
+    parts, each, regions = [], [], []
+    for data, groups in data_sets().items():
+        steps = 1 + 2 * trials
+        report(f"figure 7, {data}", 0, steps, "all scans")
+        whole = kept(f"brain networks {preset} {data}", partial(learned, _everyone(groups), "MTL", settings))
+        each.append(chains(whole, {"data": [data], "subjects": ["all"], "draw": ["every scan"]}))
+        names = next(iter(groups.values())).names
+        regions.append(pd.DataFrame({"data": data, "region": names}))
+        for k, count in enumerate((FEW, None)):
+            again = []
+            for trial in range(trials):
+                many = count or "all"
+                note = f"{many} subjects, draw {trial + 1}"
+                report(f"figure 7, {data}", 1 + k * trials + trial, steps, note)
+
+                def compute(groups: Groups = groups, count: int | None = count, trial: int = trial) -> Fits:
+                    return learned(_drawn(groups, count, trial + 1, replace=True), "MTL", settings)
+
+                again.append(kept(f"brain networks {preset} {data} {many} {trial}", compute))
+            drawn = stacked(again)
+            each.append(chains(drawn, {"data": [data], "subjects": [many], "draw": range(trials)}))
+            labels = {"data": data, "subjects": str(many)}
+            parts.append(_network_rows(labels, drawn, whole if count is None else None, names, list(groups)))
+        report(f"figure 7, {data}", steps, steps)
+    return {
+        "figure7": pd.concat(parts, ignore_index=True),
+        "figure7_regions": pd.concat(regions, ignore_index=True),
+        f"{CHAINS}figure7": pd.concat(each, ignore_index=True),
+    }
+
+
+def _network_rows(
+    labels: dict[str, str], drawn: Fits, whole: Fits | None, names: Sequence[str], groups: Sequence[str]
+) -> pd.DataFrame:
+    """Edges of each group; `probability` is that of all scans at once, which few subjects do not have."""
+    mean, (low, high) = drawn.P.mean(axis=0), np.quantile(drawn.P, [0.05, 0.95], axis=0)
+    at_once = np.full_like(mean, np.nan) if whole is None else whole.P
+    how = agreement(drawn if whole is None else stacked([whole, *(drawn.at(k) for k in range(len(drawn.P)))]))
+    where = np.array(names, dtype=object)
     parts = []
-    sets: dict[str, Groups] = {"simulated": simulated()}
-    if "POLYDAG_DATA" in os.environ:
-        sets["abide"] = abide()
-    for number, (name, groups) in enumerate(sets.items()):
-        found = []
-        for trial in range(trials + 1):
-            report(
-                "figure 7", number * (trials + 1) + trial, len(sets) * (trials + 1), f"{name}, draw {trial}"
-            )
-
-            def compute(trial: int = trial, groups: Groups = groups) -> dict[str, NDArray[Any]]:
-                if trial == 0:
-                    return {"P": learned({g: own.subjects for g, own in groups.items()}, "MTL", settings)}
-                return {"P": learned(_drawn(groups, None, trial, replace=True), "MTL", settings)}
-
-            found.append(
-                np.asarray(piece(f"brain networks {preset} {name} {trial}", compute)["P"], dtype=float)
-            )
-        parts.append(_network_rows(name, np.array(found), groups))
-    report("figure 7", len(sets) * (trials + 1), len(sets) * (trials + 1))
+    for g, group in enumerate(groups):
+        i, j = np.nonzero(np.fmax(mean[g], at_once[g]) >= _SHOWN)
+        columns = {"probability": at_once[g], "mean": mean[g], "low": low[g], "high": high[g]}
+        own: dict[str, Any] = {**labels, "group": group, "source": where[i], "target": where[j]}
+        own |= {name: values[i, j] for name, values in columns.items()}
+        parts.append(pd.DataFrame(own).assign(**how))
     return pd.concat(parts, ignore_index=True)
 
 
-def _network_rows(data: str, P: Array, groups: Groups) -> pd.DataFrame:
-    again = P[1:] if len(P) > 1 else P
-    mean, (low, high) = again.mean(axis=0), np.quantile(again, [0.05, 0.95], axis=0)
-    parts = []
-    for g, (group, own) in enumerate(groups.items()):
-        i, j = np.nonzero(np.maximum(mean[g], P[0, g]) >= _SHOWN)
-        labels = np.array(own.names, dtype=object)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "data": data,
-                    "group": group,
-                    "source": labels[i],
-                    "target": labels[j],
-                    "probability": P[0, g][i, j],
-                    "mean": mean[g][i, j],
-                    "low": low[g][i, j],
-                    "high": high[g][i, j],
-                }
-            )
+def notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
+    """What must be known of figures 6 and 7."""
+    if not {"figure6", "figure7"} & set(found):
+        return []
+    said = [
+        "Scans of a subject are not independent rows, so posteriors from concatenated scans are too sure of "
+        "themselves. Rely on how they vary over draws of whole subjects (columns low and high of "
+        "figure7.csv: the middle 90 %).",
+        "The paper's own scans are not public: those called simulated are drawn from a known network, at the "
+        "paper's size.",
+    ]
+    if any("abide" in set(table["data"]) for name, table in found.items() if name in ("figure6", "figure7")):
+        said.append(
+            f"The ABIDE files do not say where subjects begin: blocks of about {BLOCK} consecutive scans "
+            "stand in for subjects, and may hold scans of two."
         )
-    return pd.concat(parts, ignore_index=True)
+    return said
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Figure 6 as lines, figure 7 as heat maps of mean posteriors, one picture for each set of data."""
+    """Figure 6 as lines; figure 7 as heat maps of mean posteriors, for each set of data and few or all."""
     drawn: dict[str, str] = {}
     if "figure6" in found:
         drawn["figure6"] = line_charts(_small_panels(found["figure6"]))
     if "figure7" in found:
-        for data, own in found["figure7"].groupby("data", sort=False):
-            drawn[f"figure7-{data}"] = _heat(own)
+        regions = found["figure7_regions"]
+        for (data, many), own in found["figure7"].groupby(["data", "subjects"], sort=False):
+            names = regions.loc[regions["data"] == data, "region"].tolist()
+            drawn[f"figure7-{data}-{many}"] = _heat(own, names)
     return drawn
 
 
 def _small_panels(table: pd.DataFrame) -> list[Panel]:
-    places = list(dict.fromkeys(table["subjects"]))
     panels = []
-    for what, title in (("non_edges", "mean posterior of non-edges"), ("edges", "mean posterior of edges")):
-        lines = []
-        for method in METHODS:
-            by_size = table[table["method"] == method].groupby("subjects")[what]
-            lines.append(Line(method, by_size.mean().tolist(), by_size.std().fillna(0.0).tolist()))
-        panels.append(Panel(title, "subjects of each group", places, lines))
+    for data, part in table.groupby("data", sort=False):
+        places = list(dict.fromkeys(part["subjects"]))
+        for what, title in (("non_edges", "non-edges"), ("edges", "edges")):
+            lines = []
+            for method in METHODS:
+                by_size = part[part["method"] == method].groupby("subjects")[what]
+                lines.append(Line(method, by_size.mean().tolist(), by_size.std().fillna(0.0).tolist()))
+            title = f"mean posterior of {title}, {data}"
+            panels.append(Panel(title, "subjects of each group", places, lines))
     return panels
 
 
-def _heat(table: pd.DataFrame) -> str:
-    names = list(dict.fromkeys([*table["source"], *table["target"]]))
+def _heat(table: pd.DataFrame, names: Sequence[str]) -> str:
+    """Every region has its place, with an edge or without."""
     where = {name: k for k, name in enumerate(names)}
     maps = []
     for group, own in table.groupby("group", sort=False):

@@ -4,14 +4,15 @@ A trial draws two networks from a benchmark network (every edge is deleted with 
 and rows from each. MTL is the family form with λ averaged, with the paper's normaliser and with the truncated
 one; STL learns each task alone, POOL from all rows. The truth is what the single-task posterior from many
 rows puts above 0.5. Every trial and size is one piece of work: an interrupted reproduction goes on where it
-stopped. The brain study of section VI (figures 6 and 7) is in `brain`.
+stopped. Of posteriors by Markov chains the tables say how well the chains agree. The brain study of section
+VI (figures 6 and 7) is in `brain`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,14 +22,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import formats
-from polydag.checkpoint import piece
 from polydag.embedded import asia
-from polydag.errors import ConvergenceWarning, DataError, UsageError
+from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
 from polydag.network import DiscreteNetwork
-from polydag.plot.charts import Line, Panel, line_charts
+from polydag.plot.charts import Curve, CurvePanel, Line, Panel, curve_charts, line_charts
 from polydag.progress import report
 from polydag.reproduce import brain
+from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, sentences, stacked
 from polydag.reproduce.ranking import Areas, areas, paired, roc_points
 
 Array = NDArray[np.float64]
@@ -41,8 +42,9 @@ SETS = 20  # sample sets of the learning curves
 METHODS = ("MTL", "MTL, truncated", "STL", "POOL")
 P_DEL = (0.1, 0.2, 0.3, 0.4, 0.5)
 LARGE = (500, 1000, 2000, 5000)
-GRID = np.linspace(0.0, 1.0, 21)
+EXAMPLE_P_DEL = 0.3  # of the networks whose learning curves are drawn
 PRESETS = ("ours", "published")
+FORMS = ("standard", "paper")
 _PANELS = 4  # sizes for which ROC curves are drawn
 
 
@@ -56,7 +58,10 @@ class Benchmark(NamedTuple):
 
 
 def benchmark(name: str, preset: str) -> Benchmark:
-    """The benchmark networks; "published" samples alarm with the paper's settings, which do not converge."""
+    """The benchmark networks; "published" samples alarm with the paper's numbers of steps and buckets.
+
+    The moves are those of this library in both presets: places drawn by Gibbs, not the paper's swaps.
+    """
     if name == "asia":
         return Benchmark(name, (5, 10, 20, 30, 40, 50, 100, 200, 400, 500), 5000, {"method": "exact"})
     settings: dict[str, Any] = {"method": "mcmc", "max_candidates": None}
@@ -92,20 +97,23 @@ def draw(bench: Benchmark, number: int, p_del: float, sample: int = 0) -> Trial:
     )
 
 
-def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Array:
+def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fits:
     """The posterior of every edge in each task."""
     transfer = {"STL": "none", "POOL": "pool"}.get(method, "family")
     normaliser: Any = "truncated" if method == "MTL, truncated" else "all"
     model = MultitaskDiscovery(
         transfer=transfer, normaliser=normaliser, max_parents=3, random_state=0, **bench.settings
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's settings never settle
-        model.fit(list(tables))
-    return np.array([posterior.probabilities for posterior in model.posteriors_])
+    return fitted(model, list(tables))
 
 
-def truth(bench: Benchmark, trial: Trial) -> Array:
+def by_method(bench: Benchmark, trial: Trial, size: int) -> Fits:
+    """What every method finds in the first rows of a trial."""
+    tables = [rows.iloc[:size] for rows in trial.rows]
+    return stacked([learned(bench, tables, method) for method in METHODS])
+
+
+def truth(bench: Benchmark, trial: Trial) -> Fits:
     """Single-task posteriors from many rows."""
     rows = [
         net.sample(bench.truth_rows, np.random.default_rng([7, k])) for k, net in enumerate(trial.networks)
@@ -113,37 +121,45 @@ def truth(bench: Benchmark, trial: Trial) -> Array:
     return learned(bench, rows, "STL")
 
 
-def posteriors(
-    bench: Benchmark, trials: int, preset: str, methods: Sequence[str] = METHODS
-) -> tuple[Array, Array]:
+def posteriors(bench: Benchmark, trials: int, preset: str) -> tuple[Fits, Fits]:
     """What every method finds, `[trial, size, method, task, i, j]`, and the truth's posteriors by trial."""
-    found: list[Array] = []
-    true: list[Array] = []
+    found: list[Fits] = []
+    true: list[Fits] = []
     steps = trials * (len(bench.sizes) + 1)
     for number in range(trials):
         trial = draw(bench, number, P_DEL[number % len(P_DEL)])
+        own: list[Fits] = []
         for k, size in enumerate((bench.truth_rows, *bench.sizes)):
             report(bench.name, number * (len(bench.sizes) + 1) + k, steps, f"trial {number + 1}, {size} rows")
 
-            def compute(trial: Trial = trial, size: int = size) -> dict[str, NDArray[Any]]:
-                if size == bench.truth_rows:
-                    return {"P": truth(bench, trial)}
-                tables = [rows.iloc[:size] for rows in trial.rows]
-                return {"P": np.array([learned(bench, tables, method) for method in methods])}
+            def compute(trial: Trial = trial, size: int = size) -> Fits:
+                return truth(bench, trial) if size == bench.truth_rows else by_method(bench, trial, size)
 
-            P = np.asarray(piece(f"{bench.name} {preset} {number} {size}", compute)["P"], dtype=float)
-            (true if size == bench.truth_rows else found).append(P)
+            (true if size == bench.truth_rows else own).append(
+                kept(f"{bench.name} {preset} {number} {size}", compute)
+            )
+        found.append(stacked(own))
     report(bench.name, steps, steps)
-    shape = (trials, len(bench.sizes), *found[0].shape)
-    return np.array(found).reshape(shape), np.array(true)
+    return stacked(found), stacked(true)
 
 
-def gains(found: Array, true: Array, sizes: Sequence[int]) -> pd.DataFrame:
+def chains_of(bench: Benchmark, found: Fits, true: Fits) -> pd.DataFrame:
+    """One row for each fit of `posteriors`."""
+    trials = range(len(true.converged))
+    parts = [
+        chains(true, {"trial": trials, "samples": [bench.truth_rows], "method": ["truth"]}),
+        chains(found, {"trial": trials, "samples": bench.sizes, "method": METHODS}),
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def gains(found: Fits, true: Fits, sizes: Sequence[int]) -> pd.DataFrame:
     """How much larger the areas of MTL are, in per cent, and who wins the paired t-test over trials."""
     rows = []
     for k, size in enumerate(sizes):
         each: list[list[Areas]] = [
-            [areas(true[t] > 0.5, found[t, k, m]) for t in range(len(true))] for m in range(len(METHODS))
+            [areas(true.P[t] > 0.5, found.P[t, k, m]) for t in range(len(true.P))]
+            for m in range(len(METHODS))
         ]
         for measure in Areas._fields:
             values = np.array([[getattr(a, measure) for a in own] for own in each])
@@ -156,7 +172,7 @@ def gains(found: Array, true: Array, sizes: Sequence[int]) -> pd.DataFrame:
                     name = METHODS[other]
                     test = paired(values[mtl], values[other], "MTL", name)
                     row |= {f"vs {name} %": test.increase, f"p {name}": test.p, f"winner {name}": test.winner}
-                rows.append(row)
+                rows.append(row | agreement(found.at(slice(None), k, [mtl, 2, 3])))
     return pd.DataFrame(rows)
 
 
@@ -165,8 +181,8 @@ def table1(trials: int, preset: str) -> dict[str, pd.DataFrame]:
     bench = benchmark("asia", preset)
     found, true = posteriors(bench, trials * len(P_DEL), preset)
     apart = [
-        gains(found[k :: len(P_DEL)], true[k :: len(P_DEL)], bench.sizes).assign(p_del=p_del)
-        for k, p_del in enumerate(P_DEL)
+        gains(found.at(own), true.at(own), bench.sizes).assign(p_del=p_del)
+        for p_del, own in ((p, slice(k, None, len(P_DEL))) for k, p in enumerate(P_DEL))
     ]
     return {"table1": gains(found, true, bench.sizes), "by_p_del_table1": pd.concat(apart, ignore_index=True)}
 
@@ -174,22 +190,30 @@ def table1(trials: int, preset: str) -> dict[str, pd.DataFrame]:
 def table2(trials: int, preset: str) -> dict[str, pd.DataFrame]:
     """alarm: probabilities of deletion in turn."""
     bench = benchmark("alarm", preset)
-    return {"table2": gains(*posteriors(bench, trials, preset), bench.sizes)}
+    found, true = posteriors(bench, trials, preset)
+    return {"table2": gains(found, true, bench.sizes), f"{CHAINS}table2": chains_of(bench, found, true)}
 
 
-def roc(bench: Benchmark, trials: int, preset: str) -> pd.DataFrame:
+def roc(name: str, bench: Benchmark, trials: int, preset: str) -> dict[str, pd.DataFrame]:
     """Figures 3 and 5: ROC curves over two tasks and all trials, in the standard form and in the paper's."""
     found, true = posteriors(bench, trials, preset)
-    rows = []
+    parts = []
     for k, size in enumerate(bench.sizes):
         for m, method in enumerate(METHODS):
-            for form in ("standard", "paper"):
-                fpr, tpr = roc_points(true > 0.5, found[:, k, m], form)
-                rows += [
-                    {"samples": size, "method": method, "form": form, "fpr": x, "tpr": y}
-                    for x, y in zip(GRID, np.interp(GRID, fpr, tpr), strict=True)
-                ]
-    return pd.DataFrame(rows)
+            how = agreement(found.at(slice(None), k, m))
+            for form in FORMS:
+                fpr, tpr = roc_points(true.P > 0.5, found.P[:, k, m], form, corners=True)
+                columns: dict[str, Any] = {"samples": size, "method": method, "form": form}
+                parts.append(pd.DataFrame({**columns, "fpr": fpr, "tpr": tpr, **how}))
+    table = pd.concat(parts, ignore_index=True)
+    return _with_chains(name, bench, table, chains_of(bench, found, true))
+
+
+def _with_chains(
+    name: str, bench: Benchmark, table: pd.DataFrame, each: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """A figure's table, and a row for each fit behind it where these are sampled."""
+    return {name: table} if bench.settings["method"] == "exact" else {name: table, f"{CHAINS}{name}": each}
 
 
 def kinds_of_edges(own: DiscreteNetwork, other: DiscreteNetwork | None = None) -> NDArray[np.object_]:
@@ -212,41 +236,53 @@ def large_samples(bench: Benchmark, sets: int) -> pd.DataFrame:
     for k, size in enumerate(LARGE):
         report("figure 1", k, len(LARGE), f"{size} rows")
 
-        def compute(size: int = size) -> dict[str, NDArray[Any]]:
+        def compute(size: int = size) -> Fits:
             samples = [net.sample(size, np.random.default_rng([11, s])) for s in range(sets)]
-            return {"P": np.array([learned(bench, [sample, sample], "STL")[0] for sample in samples])}
+            return stacked([learned(bench, [sample, sample], "STL") for sample in samples])
 
-        P = np.asarray(piece(f"large {bench.name} {size} {sets}", compute)["P"], dtype=float)
-        rows += _curve_rows(P, kinds, net.names, {"samples": size, "method": "STL"})
+        fits = kept(f"large {bench.name} {size} {sets}", compute)
+        rows += _curve_rows(fits.P[:, 0], kinds, net.names, {"samples": size, "method": "STL"})
     report("figure 1", len(LARGE), len(LARGE))
     return pd.DataFrame(rows)
 
 
-def learning_curves(bench: Benchmark, sets: int, preset: str) -> pd.DataFrame:
+def example(bench: Benchmark) -> int:
+    """The first trial whose first task has edges that both tasks share and edges of its own."""
+    return next(
+        number
+        for number in itertools.count()
+        if {"shared", "unique"} <= set(kinds_of_edges(*draw(bench, number, EXAMPLE_P_DEL).networks).ravel())
+    )
+
+
+def learning_curves(name: str, bench: Benchmark, sets: int, preset: str) -> dict[str, pd.DataFrame]:
     """Figures 2 and 4: posteriors of the first task's edges from few rows, means over sample sets."""
+    number = example(bench)
     rows: list[dict[str, Any]] = []
     steps = sets * len(bench.sizes)
-    found: dict[int, list[Array]] = {size: [] for size in bench.sizes}
+    parts: list[Fits] = []
     for s in range(sets):
-        trial = draw(bench, 0, 0.3, sample=s)
+        trial = draw(bench, number, EXAMPLE_P_DEL, sample=s)
+        own: list[Fits] = []
         for k, size in enumerate(bench.sizes):
             report(
                 f"curves of {bench.name}", s * len(bench.sizes) + k, steps, f"sample set {s + 1}, {size} rows"
             )
 
-            def compute(trial: Trial = trial, size: int = size) -> dict[str, NDArray[Any]]:
-                tables = [table.iloc[:size] for table in trial.rows]
-                return {"P": np.array([learned(bench, tables, method)[0] for method in METHODS])}
+            def compute(trial: Trial = trial, size: int = size) -> Fits:
+                return by_method(bench, trial, size)
 
-            P = piece(f"curves {bench.name} {preset} {s} {size}", compute)["P"]
-            found[size].append(np.asarray(P, dtype=float))
+            own.append(kept(f"curves {bench.name} {preset} {number} {s} {size}", compute))
+        parts.append(stacked(own))
     report(f"curves of {bench.name}", steps, steps)
-    kinds = kinds_of_edges(*draw(bench, 0, 0.3).networks)
-    for size in bench.sizes:
+    found = stacked(parts)
+    kinds = kinds_of_edges(*trial.networks)
+    for k, size in enumerate(bench.sizes):
         for m, method in enumerate(METHODS):
-            P_m = np.array([each[m] for each in found[size]])
-            rows += _curve_rows(P_m, kinds, network(bench.name).names, {"samples": size, "method": method})
-    return pd.DataFrame(rows)
+            labels = {"samples": size, "method": method, **agreement(found.at(slice(None), k, m))}
+            rows += _curve_rows(found.P[:, k, m, 0], kinds, network(bench.name).names, labels)
+    axes = {"sample_set": range(sets), "samples": bench.sizes, "method": METHODS}
+    return _with_chains(name, bench, pd.DataFrame(rows), chains(found, axes))
 
 
 def _curve_rows(
@@ -278,12 +314,12 @@ def run(tables: Iterable[int], seeds: int, preset: str = "ours") -> dict[str, pd
         1: lambda: table1(seeds, preset),
         2: lambda: table2(seeds, preset),
         11: lambda: {"figure1": large_samples(small, min(seeds, SETS))},
-        12: lambda: {"figure2": learning_curves(small, min(seeds, SETS), preset)},
-        13: lambda: {"figure3": roc(small, min(seeds, MORE), preset)},
-        14: lambda: {"figure4": learning_curves(large, min(seeds, SETS), preset)},
-        15: lambda: {"figure5": roc(large, min(seeds, MORE), preset)},
+        12: lambda: learning_curves("figure2", small, min(seeds, SETS), preset),
+        13: lambda: roc("figure3", small, min(seeds, MORE), preset),
+        14: lambda: learning_curves("figure4", large, min(seeds, SETS), preset),
+        15: lambda: roc("figure5", large, min(seeds, MORE), preset),
         16: lambda: brain.small_samples(min(seeds, MORE), preset),
-        17: lambda: {"figure7": brain.networks(min(seeds, MORE), preset)},
+        17: lambda: brain.networks(seeds, preset),
     }
     return {name: table for number in wanted for name, table in work[number]().items()}
 
@@ -295,8 +331,13 @@ def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
         if name in ("figure1", "figure2", "figure4"):
             drawn[name] = line_charts(_curve_panels(table))
         elif name in ("figure3", "figure5"):
-            drawn[name] = line_charts(_roc_panels(table))
+            drawn[name] = curve_charts(_roc_panels(table), _PANELS)
     return drawn | brain.pictures(found)
+
+
+def notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
+    """What must be known of the results: chains that do not agree, rows that are not independent."""
+    return [*sentences(found), *brain.notes(found)]
 
 
 def _curve_panels(table: pd.DataFrame) -> list[Panel]:
@@ -313,19 +354,24 @@ def _curve_panels(table: pd.DataFrame) -> list[Panel]:
     return panels
 
 
-def _roc_panels(table: pd.DataFrame) -> list[Panel]:
-    standard = table[table["form"] == "standard"]
-    sizes = list(dict.fromkeys(standard["samples"]))
+def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
+    """The standard form above, the paper's below; its false positive rate has no limit: shown up to 1."""
+    sizes = list(dict.fromkeys(table["samples"]))
     chosen = [sizes[k] for k in np.unique(np.linspace(0, len(sizes) - 1, _PANELS).astype(int))]
+    shown = table[table["fpr"] <= 1]
+    upright = {"standard": "true positive rate", "paper": "“TP rate” (precision)"}
     return [
-        Panel(
-            f"true positive rate, {size} rows",
-            "false positive rate",
-            [f"{x:.1f}" if k % 4 == 0 else "" for k, x in enumerate(GRID)],
+        CurvePanel(
+            f"{size} rows, {form} form",
+            "false positive rate" if form == "standard" else "“FP rate”",
+            upright[form],
             [
-                Line(str(method), own["tpr"].tolist(), [0.0] * len(own))
-                for method, own in standard[standard["samples"] == size].groupby("method", sort=False)
+                Curve(str(method), own["fpr"].tolist(), own["tpr"].tolist())
+                for method, own in shown[(shown["samples"] == size) & (shown["form"] == form)].groupby(
+                    "method", sort=False
+                )
             ],
         )
+        for form in FORMS
         for size in chosen
     ]

@@ -52,12 +52,19 @@ def areas(true: Mask, P: Array) -> Areas:
     return Areas(float(roc_auc_score(y, p)), float(average_precision_score(y, p)), float(under))
 
 
-def roc_points(true: Mask, P: Array, form: str) -> tuple[Array, Array]:
-    """The rates at every threshold, by rising false positive rate from 0."""
+def roc_points(true: Mask, P: Array, form: str, *, corners: bool = False) -> tuple[Array, Array]:
+    """The rates at every threshold, by rising false positive rate from 0.
+
+    With `corners` only where a true edge comes in and just before: in between the standard curve is level.
+    """
     y, p = off_diagonal(true, P)
     order = np.argsort(-p, kind="stable")
     last = np.append(np.diff(p[order]) != 0, True)  # ties are accepted together
     hits, chosen = np.cumsum(y[order])[last], np.flatnonzero(last) + 1
+    if corners:
+        rises = np.diff(hits, prepend=0) > 0
+        kept = rises | np.append(rises[1:], True)
+        hits, chosen = hits[kept], chosen[kept]
     if form == "standard":
         return np.append(0.0, (chosen - hits) / (~y).sum()), np.append(0.0, hits / max(y.sum(), 1))
     left = len(y) - chosen

@@ -95,7 +95,7 @@ def summary_text(result: Result) -> str:
     graph, config = result.graph, result.config
     lines = [
         f"{config.method} on {', '.join(config.data)} ({config.shape})",
-        f"{result.n:g} rows, {graph.n_nodes} variables, {graph.n_edges} edges, seed {config.seed}",
+        f"{result.n:g} rows, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
         "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
         *(f"{name} = {value}" for name, value in config.settings.items()),
         *(f"{name}: {value:.6g}" for name, value in result.measures.items()),

@@ -56,6 +56,8 @@ class Result:
         What else a study found; each goes to a CSV file of its name.
     documents : mapping of name to anything that JSON knows
         What is not a table; each goes to a JSON file of its name.
+    mean_of : str
+        What `graph` is the mean over, where it is one: "2 tasks".
     pictures : mapping of name to SVG
         Beside the graph's own picture; each goes to an SVG file of its name.
     measures : mapping
@@ -76,9 +78,17 @@ class Result:
     sha256: Mapping[str, str]
     versions: Mapping[str, str]
     probabilities: NDArray[np.float64] | None = None
+    mean_of: str = ""
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> str:
+        """How large the graph is, in words, and of what it is where that is not plain."""
+        n = self.graph.n_edges
+        mean = f" in the mean over {self.mean_of}" if self.mean_of else ""
+        return f"{n} edge{'' if n == 1 else 's'}{mean}"
 
     @property
     def edges(self) -> list[EdgeRow]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import numbers
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
+from polydag.data.kinds import MAX_LEVELS
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _OWN = ("method", "discretize", "knowledge", "random_state", "n_jobs", "transfer_prior", "edge_prior")
 _TOLD = 3  # differences that are told in words
+_TOLD_LEVELS = 6
 
 
 @dataclass(frozen=True)
@@ -77,23 +80,32 @@ def load(config: TasksConfig) -> Inputs:
     require_known(knowledge, first.names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
     # Tasks name themselves in what is said of them, so no source is put before it.
-    return Inputs(tables, n, "", knowledge, sha256, notes)
+    return Inputs(tables, n, "", knowledge, sha256, (*notes, *_own_levels(tables)))
 
 
 def _one_file_each(
     config: TasksConfig, sha256: dict[str, str]
 ) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
-    stems = [Path(public(source).partition("?")[0]).name.partition(".")[0] for source in config.data]
-    unique = len(set(stems)) == len(stems) and all(stems)
     parts: dict[str, pd.DataFrame] = {}
     notes: list[str] = []
-    for number, source in enumerate(config.data):
+    for number, (task, source) in enumerate(zip(_task_names(config.data), config.data, strict=True)):
         report("reading", number, len(config.data), public(source))
         table = read_table(config, source, sha256)
-        parts[stems[number] if unique else public(source)] = table.frame
+        parts[task] = table.frame
         notes += [f"{public(source)}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
     return parts, tuple(notes)
+
+
+def _task_names(sources: tuple[str, ...]) -> list[str]:
+    """The files' names without endings; with their folders or endings, too, where these tell them apart."""
+    paths = [Path(public(source).partition("?")[0]) for source in sources]
+    stems = [path.name.partition(".")[0] for path in paths]
+    longer = [str(path.with_name(stem)) if stem else "" for path, stem in zip(paths, stems, strict=True)]
+    for names in (stems, longer):
+        if len(set(names)) == len(names) and all(names):
+            return names
+    return [public(source) for source in sources]
 
 
 def _divided(
@@ -111,29 +123,83 @@ def _divided(
     labels = table.frame[column]
     rest = table.frame.drop(columns=column)
     return {
-        str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=str)
+        str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=_natural)
     }, table.notes
 
 
+def _natural(label: object) -> tuple[object, ...]:
+    """A key that puts 2 before 10, in numbers and inside of words."""
+    if isinstance(label, numbers.Real):
+        return (0, float(label))
+    parts = re.split(r"(\d+)", str(label))
+    return (1, *(int(part) if k % 2 else part for k, part in enumerate(parts)))
+
+
 def _with_common_kinds(config: TasksConfig, parts: dict[str, pd.DataFrame]) -> dict[str, Table]:
-    """The tables of all tasks; whether a column is of numbers or of labels is decided over all rows."""
+    """The tables of all tasks, with columns of the same kinds.
+
+    Labels in one task are labels in all; whether numbers are meant as labels is decided over all rows.
+    """
     import pandas as pd
 
     from polydag.learners.task_tables import common_columns
 
     names = common_columns({task: list(frame.columns) for task, frame in parts.items()})
-    labelled = [
-        frame[names].astype({name: object for name in names if frame[name].dtype == "category"})
-        for frame in parts.values()
-    ]
     kinds: Any = {name: kind for name, kind in config.kinds.items() if name in names}
-    whole = data.from_frame(pd.concat(labelled, ignore_index=True), kinds=kinds, source="The tasks")
+    labelled = {
+        task: frame[names].astype({name: object for name in names if frame[name].dtype == "category"})
+        for task, frame in parts.items()
+    }
+    for name in names:
+        if name not in kinds and _made_labels(name, labelled):
+            kinds[name] = "discrete"
+    whole = data.from_frame(pd.concat(labelled.values(), ignore_index=True), kinds=kinds, source="The tasks")
     tables, start = {}, 0
     for task, frame in parts.items():
         own = whole.frame.iloc[start : start + len(frame)].reset_index(drop=True)
         tables[task] = dataclasses.replace(whole, frame=own, source=task)
         start += len(frame)
     return tables
+
+
+def _made_labels(name: str, frames: dict[str, pd.DataFrame]) -> bool:
+    """Whether a column holds labels in some task; then its numbers in the others are made labels."""
+    import pandas as pd
+
+    counted = [
+        task
+        for task, frame in frames.items()
+        if pd.api.types.is_numeric_dtype(frame[name]) and not pd.api.types.is_bool_dtype(frame[name])
+    ]
+    if len(counted) == len(frames):
+        return False
+    worded = next(task for task in frames if task not in counted)
+    for task in counted:
+        column = frames[task][name]
+        if not (column % 1 == 0).all() or column.nunique() > MAX_LEVELS:
+            raise DataError(
+                f"Column {name} holds numbers in {task} and labels in {worded} (such as "
+                f"{str(frames[worded][name].iloc[0])!r}). Write it in the same way in all tasks."
+            )
+        frames[task] = frames[task].assign(**{name: column.astype("int64").astype(str).astype(object)})
+    for task in frames.keys() - set(counted):
+        frames[task] = frames[task].assign(**{name: frames[task][name].map(str).astype(object)})
+    return True
+
+
+def _own_levels(tables: dict[str, Table]) -> tuple[str, ...]:
+    """Levels that one task only has: they may be the same thing, written in another way."""
+    found = []
+    for name in next(iter(tables.values())).discrete:
+        seen: dict[Any, list[str]] = {}
+        for task, table in tables.items():
+            for level in table.frame[name].unique():
+                seen.setdefault(level, []).append(task)
+        found += [f"{name} = {level} ({who[0]})" for level, who in seen.items() if len(who) == 1]
+    if not found or len(tables) < 2:
+        return ()
+    listed = ", ".join(found[:_TOLD_LEVELS]) + (", …" if len(found) > _TOLD_LEVELS else "")
+    return (f"In one task only are the levels {listed}. Are all levels written in the same way?",)
 
 
 def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
@@ -144,12 +210,17 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
     first = next(iter(inputs.rows.values()))
     found = discovered(MultitaskDiscovery, config, settings_of(config), inputs, discrete=first.discrete)
     model = found.model
-    sizes = ", ".join(f"{task} ({table.n} rows)" for task, table in inputs.rows.items())
+    count = len(model.tasks_)
+    sizes = ", ".join(
+        f"{task} ({table.n} rows, {graph.n_edges} edge{'' if graph.n_edges == 1 else 's'})"
+        for (task, table), graph in zip(inputs.rows.items(), model.graphs_, strict=True)
+    )
     return found.result(
         inputs,
         method=model.posteriors_[0].method,
         notes=(f"Tasks: {sizes}.", *found.warned, *_sentences(model)),
         probabilities=model.raw_weights_,
+        mean_of=f"{count} tasks" if count > 1 else "",
         tables=_tables(model),
         documents=_graphs(model),
         pictures=_pictures(model),
@@ -158,7 +229,7 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
 
 def file_names(tasks: tuple[str, ...]) -> list[str]:
     """The tasks' names as parts of file names, all different."""
-    plain = [re.sub(r"[^\w.-]+", "-", task).strip("-") for task in tasks]
+    plain = [re.sub(r"[^\w-]+", "-", task).strip("-") for task in tasks]
     alike = len(set(plain)) < len(plain) or not all(plain)
     return [f"{k}-{name}" if alike else name for k, name in enumerate(plain, start=1)]
 
@@ -168,7 +239,7 @@ def _tables(model: Any) -> dict[str, pd.DataFrame]:
         f"edges-{name}": edge_table(posterior)
         for name, posterior in zip(file_names(model.tasks_), model.posteriors_, strict=True)
     }
-    return {**found, "differences": model.differences_}
+    return {**found, "differences": model.differences_} if len(model.tasks_) > 1 else found
 
 
 def _graphs(model: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ All tasks share an order, and the parent sets of a variable lie inside the same 
 
 k being the task in question. Given the order, families of all tasks are independent between variables, so
 that probabilities of features of several tasks are exact: that an edge is in one task and not in another.
-The walk over all U keeps the other tasks' sums S_U(T) up to date; it is linear in the number of tasks.
+One walk over all U keeps the sums S_U(T) of every task up to date and serves all tasks: its work is linear in
+their number. Only the products for every two tasks together, K² numbers an edge, are not.
 """
 
 from __future__ import annotations
@@ -53,23 +54,19 @@ class Joint:
 
 
 def theorem1(
-    own: FamilyTable,
-    others: Sequence[FamilyTable],
+    own: Sequence[FamilyTable],
+    sources: Sequence[FamilyTable],
     prior: TransferPrior,
     combination: str = "star",
     *,
     n_jobs: int = 1,
     memory: float | None = None,
-) -> Joint:
-    """The posterior of one task's edges, given all tasks.
+) -> list[Joint]:
+    """The posterior of every task's edges, given all tasks: one view a task.
 
     Parameters
     ----------
-    own : FamilyTable
-        The task's log scores, with the structure prior in them.
-    others : sequence of FamilyTable
-        The other tasks' log scores, without it.
-    prior, combination
+    own, sources, prior, combination
         As in `family_form`; the prior depends on |U|.
     n_jobs : int
         Threads; -1 for as many as there are processors.
@@ -78,79 +75,85 @@ def theorem1(
     """
     from polydag.discovery.transfer import _kernels
 
-    require_alike([own, *others])
+    require_alike([*own, *sources])
     require_combination(combination)
-    n, m, top, tasks = own.n, own.candidates.shape[1], own.max_parents, len(others)
-    if own.is_pruned:
+    table, tasks = own[0], len(own)
+    n, m, top = table.n, table.candidates.shape[1], table.max_parents
+    if table.is_pruned:
         raise DataError("The Theorem-1 form needs all variables as candidate parents.")
-    require_fit(n, memory)
-    numbers, members = subset_tables(own)
-    c, g, u_scale = _by_size(prior, m, top, tasks, combination)
+    require_fit(n, tasks, memory)
+    numbers, members = subset_tables(table)
+    c, log_g = _by_size(prior, m, top, tasks, combination)
     shape = (subsets.offsets(m, top), subsets.binomials(m, top))
-    alpha = np.empty((n, 1 << m))
-    family = np.zeros_like(own.scores)
-    together, unique, shared = np.zeros((n, tasks, m)), np.zeros((n, m)), np.zeros((n, m))
-    log_h = np.empty((n, 1 << m))
+    at = np.empty((n, tasks, 1 << m))
+    family = np.zeros((n, tasks, len(table.sets)))
+    together = np.zeros((n, tasks, tasks, m))
+    unique, shared = np.zeros((n, tasks, m)), np.zeros((n, tasks, m))
 
     def visit(task: tuple[int, bool]) -> None:
         node, collect = task
-        said = np.array([other.scores[node] for other in others])
+        scores, said = (np.array([t.scores[node] for t in tables]) for tables in (own, sources))
         _kernels.walk(
-            m, top, own.sets, own.sizes, numbers, members, *shape, own.scores[node], said, c, g, u_scale,
-            log_h[node], collect, alpha[node], family[node], together[node], unique[node], shared[node],
+            m, top, table.sets, table.sizes, numbers, members, *shape, scores, said, c, log_g, collect,
+            at[node], family[node], together[node], unique[node], shared[node],
         )  # fmt: skip
 
     threads = jobs(n_jobs)
     for done, _ in enumerate(run(visit, [(node, False) for node in range(n)], threads), start=1):
         report("families given predecessors", done, n)
-    F, B = np.empty(1 << n), np.empty(1 << n)
-    _kernels.orders(alpha, F, B)
-    if not F[-1] > -np.inf:
-        raise DataError("No order of the variables has an allowed parent set for every variable.")
-    _weights(F, B, log_h)
+    evidence = [_weights(at[:, k]) for k in range(tasks)]
     for done, _ in enumerate(run(visit, [(node, True) for node in range(n)], threads), start=1):
         report("posterior of families", done, n)
-    posterior = Posterior(
-        names=own.names,
-        probabilities=np.clip(own.edge_sums(family), 0.0, 1.0),
-        method="exact",
-        candidates=own.candidates,
-        sets=own.sets,
-        family_probabilities=family,
-        log_evidence=float(F[-1]),
-    )
-    return Joint(
-        posterior,
-        np.array([_by_edge(together[:, j], own) for j in range(tasks)]),
-        _by_edge(unique, own),
-        _by_edge(shared, own),
-    )
+    views = []
+    for k in range(tasks):
+        posterior = Posterior(
+            names=table.names,
+            probabilities=np.clip(table.edge_sums(family[:, k]), 0.0, 1.0),
+            method="exact",
+            candidates=table.candidates,
+            sets=table.sets,
+            family_probabilities=family[:, k],
+            log_evidence=evidence[k],
+        )
+        others = [_by_edge(together[:, k, j], table) for j in range(tasks) if j != k]
+        views.append(
+            Joint(
+                posterior,
+                np.array(others).reshape(-1, n, n),
+                _by_edge(unique[:, k], table),
+                _by_edge(shared[:, k], table),
+            )
+        )
+    return views
 
 
-def _by_size(
-    prior: TransferPrior, m: int, top: int, tasks: int, combination: str
-) -> tuple[Array, Array, Array]:
-    """c(u, p, t) and what a task's own size counts for, as plain numbers up to a factor of each u."""
-    c, g = np.zeros((m + 1, top + 1, top + 1)), np.ones((m + 1, top + 1))
-    scale = np.zeros(m + 1)
+def _by_size(prior: TransferPrior, m: int, top: int, tasks: int, combination: str) -> tuple[Array, Array]:
+    """c(u, p, t) as plain numbers up to a factor of each u; log g(u, p) has that factor and the star's."""
+    c, log_g = np.zeros((m + 1, top + 1, top + 1)), np.zeros((m + 1, top + 1))
     for u in range(m + 1):
         log_c = prior.subsets(u, top)
         c[u] = np.exp(log_c - log_c[0, 0])
-        scale[u] = tasks * log_c[0, 0]
-        if combination == "star" and tasks > 1:
+        log_g[u] = (tasks - 1) * log_c[0, 0]
+        if combination == "star" and tasks > 2:
             marginal = own_marginal(log_c, u)
-            g[u] = np.where(np.isfinite(marginal), np.exp((tasks - 1) * (marginal[0] - marginal)), 0.0)
-            scale[u] -= (tasks - 1) * marginal[0]
-    return c, g, scale
+            log_g[u] -= (tasks - 2) * np.where(np.isfinite(marginal), marginal, 0.0)  # no set is larger
+    return c, log_g
 
 
-def _weights(F: Array, B: Array, log_h: Array) -> None:
-    """`log F(U) B(U + i) / F(V)` for every node i and every U without it, whose bit i is taken out."""
-    n = len(log_h)
+def _weights(at: Array) -> float:
+    """`log α_i(U)` at `[i, U]` becomes `log F(U) B(U + i) / F(V)`; what comes back is log F(V)."""
+    from polydag.discovery.transfer import _kernels
+
+    n = len(at)
+    F, B = np.empty(1 << n), np.empty(1 << n)
+    _kernels.orders(at, F, B)
+    if not F[-1] > -np.inf:
+        raise DataError("No order of the variables has an allowed parent set for every variable.")
     for node in range(n):
         U = np.arange(1 << (n - 1))
         full = ((U >> node) << (node + 1)) | (U & ((1 << node) - 1))
-        log_h[node] = F[full] + B[full | (1 << node)] - F[-1]
+        at[node] = F[full] + B[full | (1 << node)] - F[-1]
+    return float(F[-1])
 
 
 def _by_edge(values: Array, table: FamilyTable) -> Array:
@@ -161,16 +164,17 @@ def _by_edge(values: Array, table: FamilyTable) -> Array:
     return result
 
 
-def memory_needed(n: int) -> float:
+def memory_needed(n: int, tasks: int) -> float:
     """Bytes that the Theorem-1 form takes for n variables."""
-    return 8.0 * (2 * n * 2.0 ** (n - 1) + 2 * 2.0**n)
+    return 8.0 * (tasks * n * 2.0 ** (n - 1) + 2 * 2.0**n)
 
 
-def require_fit(n: int, limit: float | None = None) -> None:
+def require_fit(n: int, tasks: int, limit: float | None = None) -> None:
     """Raise when n variables are too many for the memory."""
 
     def fits(have: float) -> str:
-        most = max((k for k in range(1, 40) if memory_needed(k) <= have), default=0)
+        most = max((k for k in range(1, 40) if memory_needed(k, tasks) <= have), default=0)
         return f"Up to {most} variables fit. Use transfer='family' for more"
 
-    require_memory(memory_needed(min(n, 200)), f"The Theorem-1 form for {n} variables", fits, limit)
+    what = f"The Theorem-1 form for {n} variables, {tasks} tasks,"
+    require_memory(memory_needed(min(n, 200), tasks), what, fits, limit)
