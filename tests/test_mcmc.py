@@ -31,10 +31,11 @@ from polydag.discovery import (
 from polydag.discovery.chains import Length, run_chains
 from polydag.discovery.diagnostics import diagnose
 from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.mcmc import OrderSampler, OrderWalker
 from polydag.discovery.orders import Orders
 from polydag.discovery.orders.improving import combined
+from polydag.discovery.orders.jumps import Peak, jumped, jumps_between
 from polydag.discovery.orders.search import FLAT, ONCE, PROVEN, search
+from polydag.discovery.orders.walking import OrderSampler, OrderWalker
 from polydag.discovery.ranked import undominated
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import ConvergenceWarning, DataError, UsageError
@@ -241,15 +242,23 @@ def all_states(n: int, begin: Index) -> dict[bytes, Index]:
     return states
 
 
+def path(n: int, along: list[int], rest: list[int]) -> Peak:
+    """A peak whose sure edges lead along some variables."""
+    edges = np.zeros((n, n))
+    edges[along[:-1], along[1:]] = 1.0
+    return Peak(np.array(along + rest), edges, edges)
+
+
 @pytest.mark.parametrize("power", [1.0, 0.5])
-@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw"])
+@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw", "jump"])
 def test_each_move_alone_keeps_the_distribution(
     move: str, power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From orders drawn by weight, one move later they still are."""
     table = random_table(5, 2, 8, spread=1.5)
     space = Orders(table)
-    walker = OrderWalker(OrderSampler(space, bucket.scaled(table), 3))
+    walker = OrderWalker(OrderSampler.of(table, 3))
+    (jump,) = jumps_between([path(5, [0, 1, 2], [3, 4]), path(5, [1, 0], [2, 3, 4])])
     orders = list(itertools.permutations(range(5)))
     logs = np.array([order_weight(table, order) for order in orders])
     target = np.exp(power * (logs - logs.max()))
@@ -265,6 +274,8 @@ def test_each_move_alone_keeps_the_distribution(
             space.relocate(state, 1, power, rng, room)
         elif move == "arrange":
             space.arrange(state, 1, power, rng, room, desk)
+        elif move == "jump":
+            state = jumped(space, state, jump, power, rng)
         else:
             state = walker._redrawn(state, power, rng)
         now = place[tuple(state.order.tolist())]
@@ -292,18 +303,19 @@ def test_the_search_finds_the_best_network() -> None:
     space = Orders(table)
     best = exact_posterior(table).best_graph()[1]
     for seed in range(3):
-        found = search(space, 2, random_state=seed)
+        found = search(OrderSampler.of(table), 2, random_state=seed)
         reached = [float(space.best_families(space.state(order))[1].sum()) for order in found.orders]
         assert max(reached) == pytest.approx(best, abs=1e-6)
         assert min(reached) > best - 10 - 9 * math.log(37)
         assert found.peak == PROVEN
-    np.testing.assert_array_equal(found.orders, search(space, 2, random_state=seed, n_jobs=2).orders)
+    again = search(OrderSampler.of(table), 2, random_state=seed, n_jobs=2)
+    np.testing.assert_array_equal(found.orders, again.orders)
 
 
 def test_what_is_known_of_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert search(Orders(fifteen()[0]), 2, random_state=0).peak == FLAT
+    assert search(OrderSampler.of(fifteen()[0]), 2, random_state=0).peak == FLAT
     monkeypatch.setattr("polydag.discovery.orders.search.best_network", lambda space, rng: None)
-    assert search(Orders(rugged()), 1, random_state=0).peak == ONCE
+    assert search(OrderSampler.of(rugged()), 1, random_state=0).peak == ONCE
     chain = mcmc_posterior(rugged(), n_chains=1, random_state=0)
     assert chain.peak == ONCE
     assert not chain.mixed

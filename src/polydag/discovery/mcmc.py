@@ -9,20 +9,20 @@ does for all orders). Averages over states are therefore Rao-Blackwellised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.discovery import bucket
-from polydag.discovery.chains import Length, Recorded, Run, run_chains
+from polydag.discovery.chains import Length, Run, run_chains
 from polydag.discovery.diagnostics import MAX_RHAT, MIN_ESS
 from polydag.discovery.draws import BucketDraws
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.features import ModularPosterior
-from polydag.discovery.orders import Orders, State
 from polydag.discovery.orders.search import ONCE, Starts, search
+from polydag.discovery.orders.walking import OrderSampler
 from polydag.graph import Graph
 
 if TYPE_CHECKING:
@@ -36,75 +36,6 @@ _FIRST, _FIRST_EACH = 500, 50  # steps of the first round: at least, and for eac
 _MANY = 4  # times as many where they are quick
 _STATES = 400  # that features and parent sets are averaged over, at most
 _BEST = 50  # states that the best network is looked for in
-
-
-@dataclass(frozen=True, eq=False)
-class OrderSampler:
-    """Orders of a table of families, as `polydag.discovery.chains` runs them."""
-
-    space: Orders
-    scores: bucket.Scaled
-    bucket_size: int
-
-    @property
-    def n(self) -> int:
-        """The number of variables."""
-        return self.space.n
-
-    def walker(self) -> OrderWalker:
-        """The working memory of a chain."""
-        return OrderWalker(self)
-
-
-class OrderWalker:
-    """A chain of linear orders that is recorded as the bucket orders they are in."""
-
-    def __init__(self, sampler: OrderSampler) -> None:
-        self._space = sampler.space
-        self._buckets = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
-        self._room, self._desk = sampler.space.room(), sampler.space.desk()
-        # The fewer families are left, the less a relocation costs beside a draw inside buckets.
-        self._between = int(np.clip(sampler.space.left_out**1.5, 2.0, 4.0 * sampler.n))
-
-    def start(self, rng: np.random.Generator) -> State:
-        """A random order that has a positive weight."""
-        return self._space.start(rng)
-
-    def pack(self, state: State) -> Index:
-        """The variables in their order."""
-        return state.order
-
-    def unpack(self, packed: Index) -> State:
-        """The state of an order."""
-        return self._space.state(packed)
-
-    def advance(
-        self, state: State, power: float, steps: int, rng: np.random.Generator
-    ) -> tuple[State, float]:
-        """Draw the places of variables anew, of one, of a few, and now and then of all inside buckets."""
-        found = state.copy()
-        moved = 0
-        for begin in range(0, steps, self._between):
-            moved += self._space.relocate(found, min(self._between, steps - begin), power, rng, self._room)
-            self._space.arrange(found, self._between // 3, power, rng, self._room, self._desk)
-            found = self._redrawn(found, power, rng)
-        return found, moved / steps
-
-    def _redrawn(self, state: State, power: float, rng: np.random.Generator) -> State:
-        """An order drawn by weight among those that buckets of any beginning allow."""
-        new = self._space.state(self._buckets.redrawn(state.order, rng))
-        # By weight as it is; where that is taken to a power, a proposal.
-        gain = (power - 1.0) * (new.log_weight - state.log_weight)
-        return new if gain >= 0 or np.log(1.0 - rng.random()) < gain else state
-
-    def log_weight(self, state: State) -> float:
-        """The log weight of the order."""
-        return state.log_weight
-
-    def record(self, state: State) -> Recorded:
-        """The bucket of each variable, and what follows from all orders of the buckets."""
-        edges, log_weight = self._buckets.summed(state.order)
-        return Recorded(self._buckets.numbers(state.order), log_weight, edges)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,12 +192,14 @@ def mcmc_posterior(
     name : str
         Of the checkpoints: two posteriors inside one recording need different names.
     """
-    sampler = OrderSampler(Orders(table), bucket.scaled(table), bucket_size)
+    sampler = OrderSampler.of(table, bucket_size)
     quick = sampler.space.left_out > _MANY
     first = max(_FIRST, _FIRST_EACH * table.n) * (_MANY if quick else 1)
     length = Length(n_chains, n_steps, burn_in, first=first)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
-    starts = None if n_steps else search(sampler.space, n_chains, **options)
+    starts = None if n_steps else search(sampler, n_chains, **options)
+    if starts:
+        sampler = replace(sampler, jumps=starts.jumps)
     run = run_chains(sampler, length, starts=starts and starts.orders, **options)
     return McmcPosterior(
         draws=BucketDraws(run.states, run.log_weights),

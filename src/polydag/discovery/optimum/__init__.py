@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +49,23 @@ class Best(NamedTuple):
     state: State
     score: float
     bound: float
+    relaxation: Relaxation
 
     @property
     def proven(self) -> bool:
         """Whether no other network is better by more than `ACCURACY`."""
         return self.bound <= self.score + ACCURACY
+
+
+class Another(NamedTuple):
+    """A network with something new, if one was found, as edges and as an order that it agrees with.
+
+    `complete` says whether there is none otherwise.
+    """
+
+    edges: Bits | None
+    order: Index | None
+    complete: bool
 
 
 def best_network(space: Orders, rng: np.random.Generator) -> Best | None:
@@ -67,21 +80,62 @@ def best_network(space: Orders, rng: np.random.Generator) -> Best | None:
     rounding = _Rounding(space, relaxation, rng)
     for _ in range(_ROUNDINGS):
         rounding.improve(top.x, _HEATS)
+    end = _divided(
+        relaxation, top, lambda: rounding.score + ACCURACY, lambda found: rounding.improve(found.x)
+    )
+    report("best network", 1, 1, f"log score {rounding.score:.1f}")
+    return Best(rounding.state, rounding.score, max(end.bound, rounding.score), relaxation)
+
+
+def another_network(relaxation: Relaxation, seen: Bits, least: float) -> Another:
+    """The best network that has an edge which is not among `seen`, if it scores more than `least`.
+
+    Of networks that lose by none of their edges: others are no peaks.
+    """
+    new: Bits = np.logical_or.reduce(relaxation.has & ~seen[:, relaxation.child].T, axis=1)
+    if not new.any():
+        return Another(None, None, True)
+    asked = relaxation.wanting(new)
+    top = _tightened(asked, np.ones(len(new), dtype=bool), least)
+    if top is None:
+        return Another(None, None, True)
+    end = _divided(asked, top, lambda: least, lambda found: None)
+    if end.network is None:
+        return Another(None, None, end.bound <= least)
+    extents = _extents(asked, end.network)
+    return Another(extents > 0.5, _order(extents), True)
+
+
+class _End(NamedTuple):
+    """The best network of all parts, if it was reached, and an upper bound of all parts."""
+
+    network: Array | None
+    bound: float
+
+
+def _divided(
+    relaxation: Relaxation,
+    top: Fractional,
+    floor: Callable[[], float],
+    visit: Callable[[Fractional], None],
+) -> _End:
+    """Divide networks, the most promising part first, while there may be some above the floor."""
     tie = itertools.count()
-    parts = [(-top.value, next(tie), every, top)]
+    parts = [(-top.value, next(tie), np.ones(len(top.x), dtype=bool), top)]
     for number in range(_PARTS):
-        if not parts or -parts[0][0] <= rounding.score + ACCURACY:
+        if not parts or -parts[0][0] <= floor():
             break
         _, _, allowed, top = heapq.heappop(parts)
-        report("best network", number, _PARTS, f"log score {rounding.score:.1f}, at most {top.value:.1f}")
-        for half in _divided(relaxation, allowed, top, rounding.score):
-            found = _tightened(relaxation, half, rounding.score)
+        report("best network", number, _PARTS, f"log score above {floor():.1f}, at most {top.value:.1f}")
+        halves = _halves(relaxation, allowed, top, floor())
+        if not halves:
+            return _End(top.x, top.value)
+        for half in halves:
+            found = _tightened(relaxation, half, floor())
             if found is not None:
-                rounding.improve(found.x)
+                visit(found)
                 heapq.heappush(parts, (-found.value, next(tie), half, found))
-    bound = -parts[0][0] if parts else -np.inf
-    report("best network", 1, 1, f"log score {rounding.score:.1f}")
-    return Best(rounding.state, rounding.score, max(bound, rounding.score))
+    return _End(None, -parts[0][0] if parts else -np.inf)
 
 
 class _Rounding:
@@ -95,7 +149,8 @@ class _Rounding:
 
     def improve(self, x: Array, heats: tuple[float, ...] = ()) -> None:
         """Round a choice, and let the variables move: each for itself, and from some temperatures on."""
-        found = self._space.state(self._order(x))
+        ties = 1e-6 * self._rng.random((self._space.n, self._space.n))
+        found = self._space.state(_order(_extents(self._relaxation, x) + ties))
         self._take(found)
         for _ in range(_SETTLING):
             self._space.relocate(found, self._space.n, 1.0, self._rng, self._room)
@@ -112,15 +167,16 @@ class _Rounding:
     def _network(self, state: State) -> float:
         return float(self._space.best_families(state)[1].sum())
 
-    def _order(self, x: Array) -> Index:
-        """The variables, each when it has least from those that are left; any of equals."""
-        weights = _extents(self._relaxation, x) + 1e-6 * self._rng.random((self._space.n, self._space.n))
-        left = np.ones(self._space.n, dtype=bool)
-        order: Index = np.empty(self._space.n, dtype=np.int64)
-        for place in range(self._space.n):
-            order[place] = np.argmin(np.where(left, weights[left].sum(axis=0), np.inf))
-            left[order[place]] = False
-        return order
+
+def _order(weights: Array) -> Index:
+    """The variables, each when it has least from those that are left."""
+    n = len(weights)
+    left = np.ones(n, dtype=bool)
+    order: Index = np.empty(n, dtype=np.int64)
+    for place in range(n):
+        order[place] = np.argmin(np.where(left, weights[left].sum(axis=0), np.inf))
+        left[order[place]] = False
+    return order
 
 
 def _tightened(relaxation: Relaxation, allowed: Bits, least: float) -> Fractional | None:
@@ -130,7 +186,7 @@ def _tightened(relaxation: Relaxation, allowed: Bits, least: float) -> Fractiona
     """
     for number in range(_ROUNDS):
         found = relaxation.solve(allowed)
-        if found is None or found.value <= least + ACCURACY:
+        if found is None or found.value <= least:
             return None
         report("bound of networks", number, _ROUNDS, f"log score at most {found.value:.1f}")
         if not relaxation.cut(found.x):
@@ -138,7 +194,7 @@ def _tightened(relaxation: Relaxation, allowed: Bits, least: float) -> Fractiona
     return found
 
 
-def _divided(relaxation: Relaxation, allowed: Bits, top: Fractional, least: float) -> tuple[Bits, ...]:
+def _halves(relaxation: Relaxation, allowed: Bits, top: Fractional, least: float) -> tuple[Bits, ...]:
     """Families with an edge and without it; none where the best choice is a network."""
     extents = _extents(relaxation, top.x)
     undecided = np.minimum(extents, 1.0 - extents)

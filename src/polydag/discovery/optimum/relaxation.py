@@ -8,6 +8,7 @@ solver is HiGHS, which goes on from its last solution when cuts are added.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -70,9 +71,18 @@ class Relaxation:
         np.minimum.at(lowest, self.child, scores)
         # Sums are relative to the worst network, so that the solver's tolerances are small beside them.
         self._base = float(lowest.sum())
-        self._known: set[tuple[int, bytes]] = set()
+        self._gains: Array = scores - lowest[self.child]
+        self._cuts: dict[tuple[int, bytes], Cut] = {}
         self._new: list[Cut] = []
-        self._program = _program(scores - lowest[self.child], self.child, table.n)
+        self._program = _program(self._gains, self.child, table.n)
+
+    def wanting(self, families: Bits) -> Relaxation:
+        """The same with its cuts, of networks that have at least one of some families."""
+        other = copy.copy(self)
+        other._cuts, other._new = dict(self._cuts), list(self._cuts.values())
+        other._program = _program(self._gains, self.child, self.n)
+        _add_rows(other._program, [Cut(np.flatnonzero(families), self.n)], least=1.0)
+        return other
 
     def solve(self, allowed: Bits) -> Fractional | None:
         """The best fractional choice among some families under the cuts so far; None if there is none.
@@ -114,10 +124,10 @@ class Relaxation:
 
     def _add(self, cluster: Bits, k: int) -> None:
         key = (k, np.packbits(cluster).tobytes())
-        if key not in self._known:
-            self._known.add(key)
+        if key not in self._cuts:
             there = cluster[self.child] & (self.has[:, cluster].sum(axis=1) >= k)
-            self._new.append(Cut(np.flatnonzero(there), int(cluster.sum()) - k))
+            self._cuts[key] = Cut(np.flatnonzero(there), int(cluster.sum()) - k)
+            self._new.append(self._cuts[key])
 
 
 def _program(gains: Array, child: Index, n: int) -> Highs:
@@ -130,15 +140,16 @@ def _program(gains: Array, child: Index, n: int) -> Highs:
     size = len(gains)
     program.addVars(size, np.zeros(size), np.ones(size))
     program.changeColsCost(size, np.arange(size, dtype=np.int32), -gains)
-    _add_rows(program, [Cut(np.flatnonzero(child == v), 1) for v in range(n)], exactly=True)
+    _add_rows(program, [Cut(np.flatnonzero(child == v), 1) for v in range(n)], least=1.0)
     return program
 
 
-def _add_rows(program: Highs, cuts: list[Cut], exactly: bool = False) -> None:
+def _add_rows(program: Highs, cuts: list[Cut], least: float = -np.inf) -> None:
     if not cuts:
         return
     starts = np.cumsum([0, *(len(cut.families) for cut in cuts)])[:-1].astype(np.int32)
     columns = np.concatenate([cut.families for cut in cuts]).astype(np.int32)
     upper = np.array([cut.limit for cut in cuts], dtype=float)
-    lower = upper if exactly else np.full(len(cuts), -np.inf)
-    program.addRows(len(cuts), lower, upper, len(columns), starts, columns, np.ones(len(columns)))
+    program.addRows(
+        len(cuts), np.full(len(cuts), least), upper, len(columns), starts, columns, np.ones(len(columns))
+    )

@@ -1,14 +1,19 @@
 """A search for orders of high weight, for chains to begin in.
 
 With many rows the weights of orders have separate peaks, hundreds of logarithms apart, and a chain that
-starts anywhere ends on any of them. So the best network is looked for, and where the families are few enough
-it is proven to be the best (`polydag.discovery.optimum`). Beside it several searches go side by side, each a
-chain of relocations that is cooled down from a temperature at which it moves freely, then heated up again and
-again, less than at first; in the end their better parts are combined. Where they find peaks of about the same
-weight, chains begin on all of these; where one is far above, it has all the weight, and all begin there.
+starts anywhere ends on any of them. R-hat tells how well chains move about on the peaks that they have seen;
+it cannot tell of a peak that none has.
 
-R-hat then tells how well chains move about on a peak and on others near by. It cannot tell of a higher peak
-that was missed: that there is none is proven, or made likely by a second search that has found the same.
+Where few families are worth considering, all peaks are found (`polydag.discovery.optimum`): first the best
+network, which is proven to be the best; then, again and again, the best one that has an edge which no chain
+around the peaks so far has seen, until such a network would be far behind. Chains begin on all these peaks,
+and jump between them (`polydag.discovery.orders.jumps`).
+
+Elsewhere several searches go side by side, each a chain of relocations that is cooled down from a temperature
+at which it moves freely, then heated up again and again, less than at first; in the end their better parts
+are combined. Where they find peaks of about the same weight, chains begin on all of these; where one is far
+above, it has all the weight, and all begin there. That there is no higher one is made likely by a second
+search that has found the same.
 """
 
 from __future__ import annotations
@@ -20,17 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.checkpoint import piece
-from polydag.discovery.optimum import best_network
+from polydag.discovery.optimum import another_network, best_network
 from polydag.discovery.orders import Orders, State
 from polydag.discovery.orders.improving import combined, cooled, first_power
+from polydag.discovery.orders.jumps import Jump, Peak, jumps_between
 from polydag.progress import report
 
 if TYPE_CHECKING:
     from polydag.checkpoint import Piece
+    from polydag.discovery.orders.walking import OrderSampler
 
 Index = NDArray[np.int64]
 
-FLAT, PROVEN, AGAIN, ONCE = "flat", "proven", "found again", "found once"
+FLAT, PROVEN, BEST, AGAIN, ONCE = "flat", "proven", "best", "found again", "found once"
 _SWEEPS = 170  # of relocations, to cool down by a factor e
 _AGAIN = 50  # the same after heating up
 _HEATS = (3.5, 7.0, 14.0) * 3  # powers that are heated up to in a round, beside the first
@@ -39,36 +46,41 @@ _PATIENCE = 2  # rounds without success, before the search ends
 _FLAT = 0.05  # from this power on, chains need no search
 _SUCCESS = 1.0  # logarithms, at least
 _FAR = 10.0  # logarithms behind the best, beyond which a peak has no weight beside it
+_PEAKS = 12  # at most
+_SEEN = 1e-5  # the probability of an edge in a state around a peak, from which on it is seen
+_SURVEY = 30  # states around a peak that are looked at, as many steps apart as there are variables
 _ALIKE = 0.5  # logarithms for each variable: searches that are as near after a round need no other
 
 
 class Starts(NamedTuple):
-    """Orders to begin in, one a chain, and what is known of their peak.
+    """Orders to begin in, one a chain, jumps between their peaks, and what is known of these.
 
-    `peak` is "flat" (chains get everywhere), "proven" (it is that of the best network of all), "found again"
-    (by a second search) or "found once" (there may well be a higher one).
+    `peak` is "flat" (chains get everywhere), "proven" (these are all peaks that matter, the best network's
+    among them), "best" (it is that of the best network, and others may matter), "found again" (by a second
+    search) or "found once" (there may well be a higher one).
     """
 
     orders: list[Index]
     peak: str
+    jumps: tuple[Jump, ...] = ()
 
 
 def search(
-    space: Orders,
-    n_searches: int,
+    sampler: OrderSampler,
+    n_chains: int,
     *,
     n_jobs: int = 1,
     random_state: int | None = None,
     name: str = "chains",
 ) -> Starts:
-    """Orders of high weight: the best network's, or by several searches.
+    """Orders of high weight, on the peaks that can be found.
 
     Parameters
     ----------
-    space : Orders
-        The orders of a table.
-    n_searches : int
-        How many searches, each with random numbers of its own.
+    sampler : OrderSampler
+        The orders of a table, and how chains move between them.
+    n_chains : int
+        How many orders are wanted; as many searches are made where peaks are not to be proven.
     n_jobs : int
         Processes (joblib); the orders do not depend on it.
     random_state : int, optional
@@ -80,10 +92,16 @@ def search(
 
     entropy = np.random.SeedSequence(random_state).entropy
     with Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
-        work = _Work(space, n_searches, entropy, parallel, name)
-        if first_power(space) >= _FLAT:
-            return Starts([state.order for state in work.round(0, [None] * n_searches)], FLAT)
-        return work.searched(*work.network())
+        work = _Work(sampler.space, n_chains, entropy, parallel, name)
+        if first_power(sampler.space) >= _FLAT:
+            return Starts([state.order for state in work.round(0, [None] * n_chains)], FLAT)
+        peaks, known = work.peaks(sampler)
+        jumps = jumps_between(peaks)
+        if known == PROVEN:
+            return Starts([peaks[k % len(peaks)].order for k in range(n_chains)], PROVEN, jumps)
+        best = sampler.space.state(peaks[0].order) if peaks else None
+        found = work.searched(best)
+        return Starts(found.orders, BEST, jumps) if known == BEST else found
 
 
 class _Work(NamedTuple):
@@ -95,22 +113,25 @@ class _Work(NamedTuple):
     parallel: Any
     name: str
 
-    def network(self) -> tuple[State | None, bool]:
-        """An order of the best network that branch and cut has found, if any; whether it is the best."""
+    def peaks(self, sampler: OrderSampler) -> tuple[list[Peak], str]:
+        """The best network's peak and those near it, the best first; what is known of them."""
 
         def compute() -> Piece:
             rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.n_searches,)))
-            found = best_network(self.space, rng)
-            if found is None:
-                return {"order": np.zeros(0, dtype=np.int64), "proven": np.array(False)}
-            return {"order": found.state.order, "proven": np.array(found.proven)}
+            found, known = found_peaks(sampler, rng)
+            n = self.space.n
+            return {
+                "orders": np.array([peak.order for peak in found], dtype=np.int64).reshape(-1, n),
+                "edges": np.array([peak[1:] for peak in found]).reshape(-1, 2, n, n),
+                "known": np.array(known),
+            }
 
-        found = piece(f"{self.name}-network", compute)
-        order = np.asarray(found["order"], dtype=np.int64)
-        return (self.space.state(order) if len(order) else None), bool(found["proven"])
+        kept = piece(f"{self.name}-peaks", compute)
+        orders, edges = np.asarray(kept["orders"], dtype=np.int64), np.asarray(kept["edges"], dtype=float)
+        return [Peak(order, *own) for order, own in zip(orders, edges, strict=True)], str(kept["known"])
 
-    def searched(self, best: State | None, proven: bool) -> Starts:
-        """Rounds until searches find nothing more; one, for peaks beside the best, if that is known."""
+    def searched(self, best: State | None) -> Starts:
+        """Rounds of searches until they find nothing more."""
         lines: list[State | None] = [None] * self.n_searches
         failed = 0
         for number in range(_ROUNDS):
@@ -125,12 +146,12 @@ class _Work(NamedTuple):
             failed = 0 if gained >= _SUCCESS else failed + 1
             spread = max(weights) - min(weights)
             alike = self.n_searches > 1 and not number and spread < _ALIKE * self.space.n
-            if proven or alike or failed == _PATIENCE:
+            if alike or failed == _PATIENCE:
                 break
         assert best is not None
         near = [state.log_weight >= best.log_weight - _FAR for state in found]
         orders = [(state if own else best).order for state, own in zip(found, near, strict=True)]
-        return Starts(orders, PROVEN if proven else AGAIN if alike or sum(near) > 1 else ONCE)
+        return Starts(orders, AGAIN if alike or sum(near) > 1 else ONCE)
 
     def round(self, number: int, lines: list[State | None]) -> list[State]:
         """One round of every search."""
@@ -159,3 +180,32 @@ def search_on(space: Orders, best: State | None, rng: np.random.Generator) -> St
         if begin < _FLAT:
             best = combined(space, best, cooled(space, best, begin * heat, _AGAIN, rng))
     return best
+
+
+def found_peaks(sampler: OrderSampler, rng: np.random.Generator) -> tuple[list[Peak], str]:
+    """Peaks by branch and cut, the best first, and whether they are all (PROVEN), or the first one (BEST)."""
+    best = best_network(sampler.space, rng)
+    if best is None:
+        return [], ONCE
+    peaks = [survey(sampler, best.state.order, rng)]
+    if not best.proven:
+        return peaks, ONCE
+    while len(peaks) < _PEAKS:
+        seen = np.max([peak.highest for peak in peaks], axis=0) > _SEEN
+        report("peaks", len(peaks), None, f"{seen.sum()} edges seen")
+        found = another_network(best.relaxation, seen, best.score - _FAR)
+        if found.order is None:
+            return peaks, PROVEN if found.complete else BEST
+        peaks.append(survey(sampler, found.order, rng))
+    return peaks, BEST
+
+
+def survey(sampler: OrderSampler, order: Index, rng: np.random.Generator) -> Peak:
+    """What a short chain sees around an order."""
+    walker = sampler.walker()
+    state = walker.unpack(order)
+    seen = [walker.record(state).edges]
+    for _ in range(_SURVEY):
+        state, _ = walker.advance(state, 1.0, sampler.n, rng)
+        seen.append(walker.record(state).edges)
+    return Peak(order, np.mean(seen, axis=0), np.max(seen, axis=0))

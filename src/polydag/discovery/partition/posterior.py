@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from polydag.discovery.chains import Length, run_chains
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.mcmc import ChainPosterior, what_chains_say
-from polydag.discovery.orders import Orders
 from polydag.discovery.orders.search import search
+from polydag.discovery.orders.walking import OrderSampler
 from polydag.discovery.partition import Partitions
 from polydag.graph import Graph
 from polydag.progress import report
@@ -155,7 +155,7 @@ def partition_posterior(
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
     if n_steps is None:
         rng = np.random.default_rng(random_state)
-        starts = search(Orders(table), n_chains, **options)
+        starts = search(OrderSampler.of(table), n_chains, **options)
         levels = [space.of_order(order, rng).level for order in starts.orders]
     run = run_chains(space, length, starts=levels, **options)
     return PartitionPosterior(

@@ -1,0 +1,161 @@
+"""Peaks that small moves do not connect: found one after the other, and visited as often as they weigh."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from oracles import all_dags
+from polydag.discovery import exact_posterior, mcmc_posterior
+from polydag.discovery.families import FamilyTable, all_others
+from polydag.discovery.optimum import another_network, best_network
+from polydag.discovery.orders import Orders, search
+from polydag.discovery.orders.jumps import Peak, Side, jumps_between
+from polydag.discovery.orders.jumps._kernels import put_back
+from polydag.discovery.orders.walking import OrderSampler
+from polydag.discovery.partition.posterior import partition_posterior
+from polydag.discovery.ranked import outshone
+from polydag.discovery.subsets import n_subsets
+
+Index = NDArray[np.int64]
+
+
+@cache
+def two_ways(n: int = 12, along: int = 9) -> FamilyTable:
+    """A path that may lead either way, but must begin at an end: its middle costs 200 logarithms alone."""
+    scores = np.random.default_rng(0).normal(0.0, 1.0, (n, n_subsets(n - 1, 2)))
+    table = FamilyTable(tuple(f"x{i}" for i in range(n)), all_others(n), 2, scores)
+    scores[:, table.sizes > 0] -= 5.0 * table.sizes[table.sizes > 0]
+    for v in range(along):
+        near = [u for u in (v - 1, v + 1) if 0 <= u < along]
+        if len(near) == 2:
+            scores[v] -= 200.0
+        for u in near:
+            scores[v, table.index(v, [u])] = 300.0 + (0.4 if u > v else 0.0) / along
+    return table.with_scores(scores)
+
+
+def test_both_peaks_are_found_and_weighed() -> None:
+    table = two_ways()
+    exact = exact_posterior(table)
+    peaks, known = search.found_peaks(OrderSampler.of(table, 3), np.random.default_rng(0))
+    assert known == search.PROVEN
+    ways = {bool(peak.edges[0, 1] > 0.5) for peak in peaks}
+    assert ways == {True, False}
+    found = mcmc_posterior(table, bucket_size=3, random_state=0)
+    assert found.peak == search.PROVEN
+    assert found.mixed
+    assert 0.1 < exact.probabilities[0, 1] < 0.9
+    assert np.abs(found.probabilities - exact.probabilities).max() < 0.06
+    assert found.best_graph()[1] == pytest.approx(exact.best_graph()[1], abs=0.1)
+
+
+def test_without_jumps_no_chain_gets_to_the_other_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "jumps_between", lambda peaks: ())
+    monkeypatch.setattr("polydag.discovery.chains.ROUNDS", 2)
+    stuck = mcmc_posterior(two_ways(), bucket_size=3, random_state=0)
+    assert not stuck.mixed
+    assert stuck.history["r_hat"].iloc[-1] > 1.5
+    # Partitions have no jumps, and say so by R-hat.
+    assert not partition_posterior(two_ways(), random_state=0).mixed
+
+
+def test_peaks_that_may_be_missing_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_PEAKS", 1)
+    assert search.search(OrderSampler.of(two_ways(), 3), 2, random_state=0).peak == search.BEST
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.2, 0.95), st.sampled_from([1.0, 30.0]))
+def test_the_best_network_with_something_new_against_enumeration(
+    seed: int, share: float, spread: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    table = FamilyTable(tuple("abcd"), all_others(4), 3, spread * rng.normal(0.0, 1.0, (4, 8)))
+    best = best_network(Orders(table), rng)
+    assert best is not None
+    seen = rng.random((4, 4)) < share
+    lost = outshone(table)
+    scores = []
+    for dag in all_dags(4):
+        own = [table.index(v, np.flatnonzero(dag[:, v])) for v in range(4)]
+        counts = (dag & ~seen).any() and not any(lost[v, s] for v, s in enumerate(own))
+        scores.append(table.scores[range(4), own].sum() if counts else -math.inf)
+    least = best.score - 2 * spread
+    found = another_network(best.relaxation, seen, least)
+    assert found.complete
+    assert (found.edges is not None) == (max(scores) > least)
+    if found.edges is not None and found.order is not None:
+        np.testing.assert_array_equal(found.edges, all_dags(4)[int(np.argmax(scores))])
+        place = np.argsort(found.order)
+        assert all(place[u] < place[v] for u, v in np.argwhere(found.edges))
+
+
+def outcomes(side: Side, n: int) -> Counter[tuple[int, ...]]:
+    rng, line = np.random.default_rng(0), np.empty(n, dtype=np.int64)
+    drawn: Counter[tuple[int, ...]] = Counter()
+    for _ in range(6000):
+        put_back(np.arange(n), *side, True, rng, line)
+        drawn[tuple(line.tolist())] += 1
+    return drawn
+
+
+def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> tuple[Side, Side]:
+    peaks = []
+    for own in (edges, reverse):
+        sure = np.zeros((n, n))
+        for u, v in own:
+            sure[u, v] = 1.0
+        order = next(
+            np.array(o)
+            for o in itertools.permutations(range(n))
+            if all(o.index(u) < o.index(v) for u, v in own)
+        )
+        peaks.append(Peak(order, sure, sure))
+    (jump,) = jumps_between(peaks)
+    return jump
+
+
+@pytest.mark.parametrize(
+    ("edges", "reverse"),
+    [
+        ([(0, 1), (1, 2)], [(2, 1), (1, 0)]),
+        ([(0, 1), (0, 2), (2, 3)], [(1, 0), (0, 2), (2, 3)]),
+        ([(0, 2), (1, 2), (2, 3)], [(0, 2), (2, 1), (2, 3)]),
+    ],
+)
+def test_chances_of_places_are_what_is_drawn(
+    edges: list[tuple[int, int]], reverse: list[tuple[int, int]]
+) -> None:
+    n = 5
+    for side, own in zip(a_jump(n, edges, reverse), (edges, reverse), strict=True):
+        drawn, total = outcomes(side, n), 0.0
+        line = np.empty(n, dtype=np.int64)
+        rest = [v for v in range(n) if v not in side.sequence]
+        for order in itertools.permutations(range(n)):
+            chance = put_back(np.array(order), *side, False, np.random.default_rng(0), line)
+            fits = all(order.index(u) < order.index(v) for u, v in own)
+            assert (chance > -math.inf) == fits
+            if not fits:
+                continue
+            assert tuple(line.tolist()) == order
+            if [v for v in order if v in rest] == rest:
+                total += math.exp(chance)
+                assert drawn[order] / 6000 == pytest.approx(math.exp(chance), abs=0.03)
+        assert total == pytest.approx(1.0, abs=1e-9)
+        if all(sum(v == w for _, w in own) < 2 for _, v in own):  # a forest: all orders alike
+            assert len({round(count / 6000 * len(drawn), 0) for count in drawn.values()}) == 1
+
+
+def test_what_descends_from_a_part_moves_with_it() -> None:
+    one, other = a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (2, 1), (2, 3)])
+    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1, 2, 3]
+    assert jumps_between([Peak(np.arange(3), np.zeros((3, 3)), np.zeros((3, 3)))] * 2) == ()
