@@ -42,6 +42,7 @@ from polydag.discovery.transfer import Averaged, family_form, theorem1, transfer
 from polydag.embedded import asia
 from polydag.graph import Graph
 from polydag.learners.task_tables import pooled, task_counts
+from polydag.progress import Step, listening
 from polydag.reproduce.brain import simulated
 from polydag.scores import make_score
 
@@ -185,7 +186,7 @@ def study() -> None:
     }
     wall, cpu = time.perf_counter(), cpu_of_all()
     model = MultitaskDiscovery(max_parents=2, method="mcmc", max_candidates=None, n_jobs=2, random_state=0)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), listening(told):
         warnings.simplefilter("ignore")
         model.fit(frames)
     wall = time.perf_counter() - wall
@@ -193,8 +194,16 @@ def study() -> None:
     cpu = cpu_of_all() - cpu
     print(f"wall {wall:.0f} s, CPU {cpu:.0f} s, converged {model.converged_}, load {os.getloadavg()[0]:.1f}")
     print(model.history_.to_string(index=False))
-    rows = model.history_.assign(wall_s=round(wall), cpu_s=round(cpu), bar_wall_s=900)
+    peaks = {task: found.peak for task, found in zip(model.tasks_, model.posteriors_, strict=True)}
+    rows = model.history_.assign(peak=model.history_["task"].map(peaks))
+    rows = rows.assign(wall_s=round(wall), cpu_s=round(cpu), bar_wall_s=900)
     keep("multitask_study", rows.to_dict("records"), machine("numba"))
+
+
+def told(step: Step) -> None:
+    """How far it is, whenever a part is done."""
+    if step.done == step.total or step.task == "peaks":
+        print(f"{time.strftime('%H:%M:%S')} {step.task}: {step.note}", flush=True)
 
 
 def cpu_of_all() -> float:

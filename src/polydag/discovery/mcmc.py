@@ -48,8 +48,8 @@ class ChainPosterior(ModularPosterior):
         Whether the chains agree on every edge that is uncertain, are long enough to tell, and began where
         the weight is as far as is known.
     peak : str
-        What is known of where chains began (`polydag.discovery.orders.search`): "flat", "proven", "found
-        again", "found once"; "random" for chains of a given length.
+        What is known of where chains began (`polydag.discovery.orders.search`): "flat", "proven", "best",
+        "found again", "found once"; "random" for chains of a given length.
     history : DataFrame
         One row a round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed.
     """
