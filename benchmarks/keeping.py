@@ -30,10 +30,10 @@ def machine(*packages: str) -> dict[str, str]:
 
 
 def keep(name: str, rows: Iterable[Mapping[str, Any]], place: Mapping[str, str]) -> Path:
-    """Write the figures of one session to results/NAME.csv, replacing those of an earlier one."""
+    """Write figures to results/NAME.csv, replacing what was there; rows that say so are of another day."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.csv"
-    full = [{**row, **place} for row in rows]
+    full = [{**row, **{key: place[key] for key in place if key not in row}} for row in rows]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(full[0]), lineterminator="\n")
         writer.writeheader()

@@ -18,7 +18,7 @@ from polydag.discovery import exact_posterior, mcmc_posterior
 from polydag.discovery.families import FamilyTable, all_others
 from polydag.discovery.optimum import another_network, best_network
 from polydag.discovery.orders import Orders, search
-from polydag.discovery.orders.jumps import Peak, Side, jumps_between
+from polydag.discovery.orders.jumps import Jump, Peak, Side, jumps_between
 from polydag.discovery.orders.jumps._kernels import put_back
 from polydag.discovery.orders.walking import OrderSampler
 from polydag.discovery.partition.posterior import partition_posterior
@@ -108,7 +108,7 @@ def outcomes(side: Side, n: int) -> Counter[tuple[int, ...]]:
     return drawn
 
 
-def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> tuple[Side, Side]:
+def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> Jump:
     peaks = []
     for own in (edges, reverse):
         sure = np.zeros((n, n))
@@ -136,7 +136,11 @@ def test_chances_of_places_are_what_is_drawn(
     edges: list[tuple[int, int]], reverse: list[tuple[int, int]]
 ) -> None:
     n = 5
-    for side, own in zip(a_jump(n, edges, reverse), (edges, reverse), strict=True):
+    jump = a_jump(n, edges, reverse)
+    for side, own in zip(jump[:2], (edges, reverse), strict=True):
+        if jump.backwards:  # orders are read from their end
+            own = [(v, u) for u, v in own]
+        own = [(u, v) for u, v in own if v in side.sequence]
         drawn, total = outcomes(side, n), 0.0
         line = np.empty(n, dtype=np.int64)
         rest = [v for v in range(n) if v not in side.sequence]
@@ -156,6 +160,10 @@ def test_chances_of_places_are_what_is_drawn(
 
 
 def test_what_descends_from_a_part_moves_with_it() -> None:
-    one, other = a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (2, 1), (2, 3)])
-    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1, 2, 3]
+    one, other, backwards = a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (1, 2), (2, 3)])
+    assert backwards  # nothing is above the edge that turns, and two are below it
+    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1]
+    one, other, backwards = a_jump(6, [(5, 4), (4, 0), (0, 1)], [(5, 4), (4, 0), (1, 0)])
+    assert not backwards  # two are above it, and nothing is below
+    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1]
     assert jumps_between([Peak(np.arange(3), np.zeros((3, 3)), np.zeros((3, 3)))] * 2) == ()

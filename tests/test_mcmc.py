@@ -250,7 +250,7 @@ def path(n: int, along: list[int], rest: list[int]) -> Peak:
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])
-@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw", "jump"])
+@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw", "jump", "jump backwards"])
 def test_each_move_alone_keeps_the_distribution(
     move: str, power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +258,12 @@ def test_each_move_alone_keeps_the_distribution(
     table = random_table(5, 2, 8, spread=1.5)
     space = Orders(table)
     walker = OrderWalker(OrderSampler.of(table, 3))
-    (jump,) = jumps_between([path(5, [0, 1, 2], [3, 4]), path(5, [1, 0], [2, 3, 4])])
+    (jump,) = jumps_between([path(5, [0, 1], [2, 3, 4]), path(5, [1, 0], [2, 3, 4])])
+    turned = path(5, [1, 0], [2, 3, 4])
+    turned.edges[1, 2] = 1.0
+    (backwards,) = jumps_between([path(5, [0, 1, 2], [3, 4]), turned])
+    assert backwards.backwards
+    assert not jump.backwards
     orders = list(itertools.permutations(range(5)))
     logs = np.array([order_weight(table, order) for order in orders])
     target = np.exp(power * (logs - logs.max()))
@@ -274,8 +279,8 @@ def test_each_move_alone_keeps_the_distribution(
             space.relocate(state, 1, power, rng, room)
         elif move == "arrange":
             space.arrange(state, 1, power, rng, room, desk)
-        elif move == "jump":
-            state = jumped(space, state, jump, power, rng)
+        elif move.startswith("jump"):
+            state = jumped(space, state, jump if move == "jump" else backwards, power, rng)
         else:
             state = walker._redrawn(state, power, rng)
         now = place[tuple(state.order.tolist())]

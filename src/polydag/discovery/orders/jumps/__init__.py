@@ -3,10 +3,11 @@
 Two peaks differ in parts, for example in the directions along a long path. Near each peak some edges are
 sure, and these say which variables of a part come after which others. A jump takes a part, with all that
 descends from it, out of an order and puts the variables back one by one, parents first, according to the
-edges of the other peak. A place is drawn by how many orders of the descendants it leaves room for: if every
-variable had one parent at most, all orders would be equally likely (the hook length formula). How likely the
-way back is, is known as well, so that the move can be accepted or not as Metropolis and Hastings do: chains
-with jumps have the right distribution, whatever the edges are, and visit peaks as often as they weigh.
+edges of the other peak; or, where these are fewer, a part with its ancestors, children first. A place is
+drawn by how many orders of the descendants it leaves room for: if every variable had one parent at most, all
+orders would be equally likely (the hook length formula). How likely the way back is, is known as well, so
+that the move can be accepted or not as Metropolis and Hastings do: chains with jumps have the right
+distribution, whatever the edges are, and visit peaks as often as they weigh.
 """
 
 from __future__ import annotations
@@ -59,10 +60,11 @@ class Side(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """The two ways in which a part can be."""
+    """The two ways in which a part can be; of orders that are read from their end, if it moves backwards."""
 
     one: Side
     other: Side
+    backwards: bool
 
 
 def jumps_between(peaks: Sequence[Peak]) -> tuple[Jump, ...]:
@@ -72,15 +74,17 @@ def jumps_between(peaks: Sequence[Peak]) -> tuple[Jump, ...]:
         sure = [peak.edges > SURE for peak in (one, other)]
         never = [peak.edges < 1.0 - SURE for peak in (one, other)]
         different = sure[0] & never[1] | sure[1] & never[0]
-        reached = _descendants(sure[0]) | _descendants(sure[1])
-        for part in _connected((sure[0] | sure[1]) & _ends(different)):
-            # What descends on one peak may lead on along the other's edges.
-            moved = np.zeros(len(reached), dtype=bool)
-            moved[part] = True
-            while (more := moved | reached[moved].any(axis=0)).sum() > moved.sum():
-                moved = more
-            jump = Jump(_side(moved, one.order, sure[0]), _side(moved, other.order, sure[1]))
-            found.setdefault(frozenset(side.key() for side in jump), jump)
+        either = sure[0] | sure[1]
+        for part in _connected(either & _ends(different)):
+            below, above = _reached(part, either), _reached(part, either.T)
+            along = 1 if below.sum() <= above.sum() else -1
+            moved = below if along == 1 else above
+            one_side, other_side = (
+                _side(moved, peak.order[::along], edges if along == 1 else edges.T)
+                for peak, edges in zip((one, other), sure, strict=True)
+            )
+            jump = Jump(one_side, other_side, along == -1)
+            found.setdefault(frozenset((jump.one.key(), jump.other.key())), jump)
     return tuple(found.values())
 
 
@@ -88,13 +92,14 @@ def jumped(space: Orders, state: State, jump: Jump, power: float, rng: np.random
     """A proposal of the other way from one of the two that the part may be in, accepted or not."""
     from polydag.discovery.orders.jumps._kernels import put_back
 
-    here, there = jump if rng.random() < 0.5 else (jump.other, jump.one)
-    order = np.empty_like(state.order)
-    back = put_back(state.order, *here, False, rng, order)
+    here, there = (jump.one, jump.other) if rng.random() < 0.5 else (jump.other, jump.one)
+    along = -1 if jump.backwards else 1
+    old, order = np.ascontiguousarray(state.order[::along]), np.empty_like(state.order)
+    back = put_back(old, *here, False, rng, order)
     if back == -np.inf:
         return state
-    forth = put_back(state.order, *there, True, rng, order)
-    new = space.state(order)
+    forth = put_back(old, *there, True, rng, order)
+    new = space.state(order[::along])
     gain = power * (new.log_weight - state.log_weight) + back - forth
     return new if gain >= 0 or math.log(1.0 - rng.random()) < gain else state
 
@@ -113,10 +118,11 @@ def _side(moved: Bits, order: Index, sure: Bits) -> Side:
     return Side(sequence, parents, size - 1.0)
 
 
-def _descendants(edges: Bits) -> Bits:
-    """Which variables each one leads to, itself included."""
-    reached: Bits = edges | np.eye(len(edges), dtype=bool)
-    while (more := reached @ reached).sum() > reached.sum():
+def _reached(part: list[int], edges: Bits) -> Bits:
+    """A part and all that its variables lead to."""
+    reached = np.zeros(len(edges), dtype=bool)
+    reached[part] = True
+    while (more := reached | edges[reached].any(axis=0)).sum() > reached.sum():
         reached = more
     return reached
 
