@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
-from polydag.discovery import exact_posterior, mcmc_posterior
+from polydag.discovery import exact_posterior, mcmc_posterior, optimum
 from polydag.discovery.families import FamilyTable, all_others
 from polydag.discovery.optimum import another_network, best_network
 from polydag.discovery.orders import Orders, search
@@ -90,7 +90,9 @@ def test_the_best_network_with_something_new_against_enumeration(
         counts = (dag & ~seen).any() and not any(lost[v, s] for v, s in enumerate(own))
         scores.append(table.scores[range(4), own].sum() if counts else -math.inf)
     least = best.score - 2 * spread
-    found = another_network(best.relaxation, seen, least)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimum, "_PARTS", 5000)  # of a flat table there are many
+        found = another_network(best.relaxation, seen, least)
     assert found.complete
     assert (found.edges is not None) == (max(scores) > least)
     if found.edges is not None and found.order is not None:
@@ -108,7 +110,7 @@ def outcomes(side: Side, n: int) -> Counter[tuple[int, ...]]:
     return drawn
 
 
-def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> Jump:
+def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> tuple[Jump, Jump]:
     peaks = []
     for own in (edges, reverse):
         sure = np.zeros((n, n))
@@ -120,8 +122,9 @@ def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]])
             if all(o.index(u) < o.index(v) for u, v in own)
         )
         peaks.append(Peak(order, sure, sure))
-    (jump,) = jumps_between(peaks)
-    return jump
+    below, above = jumps_between(peaks)
+    assert (below.backwards, above.backwards) == (False, True)
+    return below, above
 
 
 @pytest.mark.parametrize(
@@ -136,10 +139,13 @@ def test_chances_of_places_are_what_is_drawn(
     edges: list[tuple[int, int]], reverse: list[tuple[int, int]]
 ) -> None:
     n = 5
-    jump = a_jump(n, edges, reverse)
-    for side, own in zip(jump[:2], (edges, reverse), strict=True):
-        if jump.backwards:  # orders are read from their end
-            own = [(v, u) for u, v in own]
+    jumps = a_jump(n, edges, reverse)
+    sides = [
+        (jump.backwards, *pair) for jump in jumps for pair in zip(jump[:2], (edges, reverse), strict=True)
+    ]
+    for backwards, side, given_edges in sides:
+        # Orders are read from their end where a jump goes backwards.
+        own = [(v, u) if backwards else (u, v) for u, v in given_edges]
         own = [(u, v) for u, v in own if v in side.sequence]
         drawn, total = outcomes(side, n), 0.0
         line = np.empty(n, dtype=np.int64)
@@ -160,10 +166,14 @@ def test_chances_of_places_are_what_is_drawn(
 
 
 def test_what_descends_from_a_part_moves_with_it() -> None:
-    one, other, backwards = a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (1, 2), (2, 3)])
-    assert backwards  # nothing is above the edge that turns, and two are below it
-    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1]
-    one, other, backwards = a_jump(6, [(5, 4), (4, 0), (0, 1)], [(5, 4), (4, 0), (1, 0)])
-    assert not backwards  # two are above it, and nothing is below
-    assert sorted(one.sequence.tolist()) == sorted(other.sequence.tolist()) == [0, 1]
+    moved = [
+        sorted(jump.one.sequence.tolist())
+        for jump in a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (1, 2), (2, 3)])
+    ]
+    assert moved == [[0, 1, 2, 3], [0, 1]]  # with what is below the edge that turns, with what is above
+    moved = [
+        sorted(jump.other.sequence.tolist())
+        for jump in a_jump(6, [(5, 4), (4, 0), (0, 1)], [(5, 4), (4, 0), (1, 0)])
+    ]
+    assert moved == [[0, 1], [0, 1, 4, 5]]
     assert jumps_between([Peak(np.arange(3), np.zeros((3, 3)), np.zeros((3, 3)))] * 2) == ()

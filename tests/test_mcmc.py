@@ -258,10 +258,9 @@ def test_each_move_alone_keeps_the_distribution(
     table = random_table(5, 2, 8, spread=1.5)
     space = Orders(table)
     walker = OrderWalker(OrderSampler.of(table, 3))
-    (jump,) = jumps_between([path(5, [0, 1], [2, 3, 4]), path(5, [1, 0], [2, 3, 4])])
     turned = path(5, [1, 0], [2, 3, 4])
     turned.edges[1, 2] = 1.0
-    (backwards,) = jumps_between([path(5, [0, 1, 2], [3, 4]), turned])
+    jump, backwards = jumps_between([path(5, [0, 1, 2], [3, 4]), turned])
     assert backwards.backwards
     assert not jump.backwards
     orders = list(itertools.permutations(range(5)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import networkx as nx
 import numpy as np
@@ -24,6 +25,14 @@ from polydag.errors import DataError
 from polydag.progress import Step, listening
 
 Index = NDArray[np.int64]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many_parts() -> Iterator[None]:
+    """Tables drawn at random may be flat, and take many divisions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimum, "_PARTS", 5000)
+        yield
 
 
 def many_rows(n: int, top: int, seed: int, spread: float = 300.0) -> FamilyTable:

@@ -3,7 +3,7 @@
 Two peaks differ in parts, for example in the directions along a long path. Near each peak some edges are
 sure, and these say which variables of a part come after which others. A jump takes a part, with all that
 descends from it, out of an order and puts the variables back one by one, parents first, according to the
-edges of the other peak; or, where these are fewer, a part with its ancestors, children first. A place is
+edges of the other peak; or a part with its ancestors, children first. A place is
 drawn by how many orders of the descendants it leaves room for: if every variable had one parent at most, all
 orders would be equally likely (the hook length formula). How likely the way back is, is known as well, so
 that the move can be accepted or not as Metropolis and Hastings do: chains with jumps have the right
@@ -68,23 +68,21 @@ class Jump(NamedTuple):
 
 
 def jumps_between(peaks: Sequence[Peak]) -> tuple[Jump, ...]:
-    """The parts in which any two peaks differ for sure, each once."""
-    found: dict[frozenset[bytes], Jump] = {}
+    """The parts in which any two peaks differ for sure, with what is below them, and with what is above."""
+    found: dict[tuple[bool, frozenset[bytes]], Jump] = {}
     for one, other in itertools.combinations(peaks, 2):
         sure = [peak.edges > SURE for peak in (one, other)]
         never = [peak.edges < 1.0 - SURE for peak in (one, other)]
         different = sure[0] & never[1] | sure[1] & never[0]
         either = sure[0] | sure[1]
         for part in _connected(either & _ends(different)):
-            below, above = _reached(part, either), _reached(part, either.T)
-            along = 1 if below.sum() <= above.sum() else -1
-            moved = below if along == 1 else above
-            one_side, other_side = (
-                _side(moved, peak.order[::along], edges if along == 1 else edges.T)
-                for peak, edges in zip((one, other), sure, strict=True)
-            )
-            jump = Jump(one_side, other_side, along == -1)
-            found.setdefault(frozenset((jump.one.key(), jump.other.key())), jump)
+            for along, moved in ((1, _reached(part, either)), (-1, _reached(part, either.T))):
+                one_side, other_side = (
+                    _side(moved, peak.order[::along], edges if along == 1 else edges.T)
+                    for peak, edges in zip((one, other), sure, strict=True)
+                )
+                jump = Jump(one_side, other_side, along == -1)
+                found.setdefault((jump.backwards, frozenset((one_side.key(), other_side.key()))), jump)
     return tuple(found.values())
 
 
