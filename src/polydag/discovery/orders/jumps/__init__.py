@@ -3,11 +3,11 @@
 Two peaks differ in parts, for example in the directions along a long path. Near each peak some edges are
 sure, and these say which variables of a part come after which others. A jump takes a part, with all that
 descends from it, out of an order and puts the variables back one by one, parents first, according to the
-edges of the other peak; or a part with its ancestors, children first. A place is
-drawn by how many orders of the descendants it leaves room for: if every variable had one parent at most, all
-orders would be equally likely (the hook length formula). How likely the way back is, is known as well, so
-that the move can be accepted or not as Metropolis and Hastings do: chains with jumps have the right
-distribution, whatever the edges are, and visit peaks as often as they weigh.
+edges of the other peak; or a part with its ancestors, children first. A place is drawn by how many orders of
+the descendants it leaves room for: if every variable had one parent at most, all orders would be equally
+likely (the hook length formula). How likely the way back is, is known as well, so that the move can be
+accepted or not as Metropolis and Hastings do: chains with jumps have the right distribution, whatever the
+edges are, and visit peaks as often as they weigh.
 """
 
 from __future__ import annotations
