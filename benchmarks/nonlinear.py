@@ -109,6 +109,7 @@ SETTINGS |= {
     for regime in ("unequal", "standardised")
     for name, setting in {
         "mlp, d=10": Setting(networks(10, 512, 4, regime), 20, MLP),
+        "mlp, d=50": Setting(networks(50, 512, 4, regime), 20, MLP),
         "lagged, d=20": Setting(series(20, 2, 8, regime), 20, LAGGED),
     }.items()
 }

@@ -36,7 +36,7 @@ _BLOCKS = 10  # of a round, each stored when it is done
 _THINNING = 10  # steps between draws, at least
 _DRAWS = 500  # of each chain and round, at most
 _FEWEST = 600  # of all chains together, however many edges there are: enough to be told good ones
-_TRACE = 2**24  # probabilities of edges that are held at once, at most (128 MB) beyond these
+_TRACE = 2**25  # probabilities of edges that are held at once, at most (256 MB) beyond these
 
 
 class Recorded(NamedTuple):
@@ -105,12 +105,15 @@ class Length:
         Steps at the beginning that are not used; half of them by default.
     first : int
         The length of the first round where the length is chosen.
+    apart : int
+        Steps between two draws, at least, where the length is chosen.
     """
 
     n_chains: int = 4
     n_steps: int | None = None
     burn_in: int | None = None
     first: int = 2000
+    apart: int = _THINNING
 
     def __post_init__(self) -> None:
         if self.n_chains < 1:
@@ -253,12 +256,12 @@ def _given(work: _Work, length: Length) -> Run:
     if burn_in:
         work.round(_Plan(0, burn_in, 0, 1))
     kept = length.n_steps - burn_in
-    plan = _Plan(1, kept, _thinning(kept, work), 1)
+    plan = _Plan(1, kept, _thinning(kept, work, _THINNING), 1)
     return _assessed(work, plan, burn_in, [])
 
 
 def _chosen(work: _Work, length: Length) -> Run:
-    first = max(length.first, _THINNING)
+    first = max(length.first, length.apart)
     burn_in = first if length.burn_in is None else length.burn_in
     if burn_in:
         work.round(_Plan(0, burn_in, 0, 1))
@@ -267,7 +270,7 @@ def _chosen(work: _Work, length: Length) -> Run:
     temperatures = 1
     for number in range(1, ROUNDS + _MORE + 1):
         steps = first << (number - 1)
-        plan = _Plan(number, steps, _thinning(steps, work), temperatures)
+        plan = _Plan(number, steps, _thinning(steps, work, length.apart), temperatures)
         run = _assessed(work, plan, done, history, least=UNCERTAIN)
         history = run.history
         if run.mixed or (number >= ROUNDS and run.history[-1]["r_hat"] > MAX_RHAT):
@@ -278,9 +281,9 @@ def _chosen(work: _Work, length: Length) -> Run:
     return replace(run, diagnostics=diagnose(run.edges))
 
 
-def _thinning(steps: int, work: _Work) -> int:
+def _thinning(steps: int, work: _Work, least: int) -> int:
     most = max(_FEWEST // work.n_chains, min(_DRAWS, _TRACE // (work.n_chains * work.sampler.n**2)))
-    return max(_THINNING, -(-steps // most))
+    return max(least, -(-steps // most))
 
 
 def _assessed(

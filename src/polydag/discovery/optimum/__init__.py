@@ -203,7 +203,8 @@ def _halves(relaxation: Relaxation, allowed: Bits, top: Fractional, least: float
     gap = top.value - least
     kept = allowed & (top.losses <= gap)
     best, chosen = -np.inf, (kept, kept)
-    for edge in np.argsort(-undecided, axis=None, kind="stable")[:_TRIED]:
+    tried = np.argsort(-undecided, axis=None, kind="stable")[: min(_TRIED, int((undecided >= _WHOLE).sum()))]
+    for edge in tried:
         u, v = divmod(int(edge), relaxation.n)
         into = relaxation.child == v
         there = kept & (~into | relaxation.has[:, u]) & ~((relaxation.child == u) & relaxation.has[:, v])

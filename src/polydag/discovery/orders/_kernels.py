@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from polydag.discovery.ranked._kernels import log_apart, log_sum, predecessors
+from polydag.discovery.ranked._kernels import log_apart, log_sum, log_sum_before, predecessors
 
 _NOTHING = 34.0  # logarithms below a sum, beyond which a part of it does not matter: 2e-15
 _NEVER = 45.0  # and below the best place, beyond which a place is never drawn
@@ -60,8 +60,11 @@ def score(ranked, order, place, logs, room):  # type: ignore[no-untyped-def]
     for p in range(len(order)):
         place[order[p]] = p
     for v in range(len(order)):
-        predecessors(ranked.candidates, v, place, place[v], room.outside, room.wanted)
-        logs[v] = log_sum(ranked, v, room.outside, room.wanted)
+        if ranked.start[ranked.first[v + 1]] - ranked.start[ranked.first[v]] < len(order):
+            logs[v] = log_sum_before(ranked, v, place)
+        else:
+            predecessors(ranked.candidates, v, place, place[v], room.outside, room.wanted)
+            logs[v] = log_sum(ranked, v, room.outside, room.wanted)
 
 
 @njit(cache=True, nogil=True)

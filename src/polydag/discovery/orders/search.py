@@ -28,7 +28,8 @@ from polydag.checkpoint import piece
 from polydag.discovery.optimum import another_network, best_network
 from polydag.discovery.orders import Orders, State
 from polydag.discovery.orders.improving import combined, cooled, first_power
-from polydag.discovery.orders.jumps import Jump, Peak, jumps_between
+from polydag.discovery.orders.jumps import Jump
+from polydag.discovery.orders.jumps.finding import Peak, jumps_between
 from polydag.progress import report
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _SUCCESS = 1.0  # logarithms, at least
 _FAR = 10.0  # logarithms behind the best, beyond which a peak has no weight beside it
 _PEAKS = 12  # at most
 _SEEN = 1e-5  # the probability of an edge in a state around a peak, from which on it is seen
-_SURVEY = 30  # states around a peak that are looked at, as many steps apart as there are variables
+_SURVEY = 100  # states around a peak that are looked at, as many steps apart as there are variables
 _ALIKE = 0.5  # logarithms for each variable: searches that are as near after a round need no other
 
 
@@ -96,10 +97,10 @@ def search(
         if first_power(sampler.space) >= _FLAT:
             return Starts([state.order for state in work.round(0, [None] * n_chains)], FLAT)
         peaks, known = work.peaks(sampler)
-        jumps = jumps_between(peaks)
+        jumps = jumps_between(sampler.space, peaks, work.rng(1))
         if known == PROVEN:
-            return Starts([peaks[k % len(peaks)].order for k in range(n_chains)], PROVEN, jumps)
-        best = sampler.space.state(peaks[0].order) if peaks else None
+            return Starts([peaks[k % len(peaks)].orders[0] for k in range(n_chains)], PROVEN, jumps)
+        best = sampler.space.state(peaks[0].orders[0]) if peaks else None
         found = work.searched(best)
         return Starts(found.orders, BEST, jumps) if known == BEST else found
 
@@ -117,18 +118,22 @@ class _Work(NamedTuple):
         """The best network's peak and those near it, the best first; what is known of them."""
 
         def compute() -> Piece:
-            rng = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.n_searches,)))
-            found, known = found_peaks(sampler, rng)
+            found, known = found_peaks(sampler, self.rng(0))
             n = self.space.n
             return {
-                "orders": np.array([peak.order for peak in found], dtype=np.int64).reshape(-1, n),
-                "edges": np.array([peak[1:] for peak in found]).reshape(-1, 2, n, n),
+                "orders": np.array([peak.orders for peak in found], np.int64).reshape(-1, _SURVEY + 1, n),
+                "edges": np.array([peak.edges for peak in found], np.float32).reshape(-1, _SURVEY + 1, n, n),
                 "known": np.array(known),
             }
 
         kept = piece(f"{self.name}-peaks", compute)
-        orders, edges = np.asarray(kept["orders"], dtype=np.int64), np.asarray(kept["edges"], dtype=float)
-        return [Peak(order, *own) for order, own in zip(orders, edges, strict=True)], str(kept["known"])
+        pairs = zip(np.asarray(kept["orders"]), np.asarray(kept["edges"]), strict=True)
+        return [Peak(*pair) for pair in pairs], str(kept["known"])
+
+    def rng(self, number: int) -> np.random.Generator:
+        """For what is not a search."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(self.n_searches, number))
+        return np.random.default_rng(seed)
 
     def searched(self, best: State | None) -> Starts:
         """Rounds of searches until they find nothing more."""
@@ -191,7 +196,7 @@ def found_peaks(sampler: OrderSampler, rng: np.random.Generator) -> tuple[list[P
     if not best.proven:
         return peaks, ONCE
     while len(peaks) < _PEAKS:
-        seen = np.max([peak.highest for peak in peaks], axis=0) > _SEEN
+        seen = np.max([peak.edges.max(axis=0) for peak in peaks], axis=0) > _SEEN
         report("peaks", len(peaks), None, f"{seen.sum()} edges seen")
         found = another_network(best.relaxation, seen, best.score - _FAR)
         if found.order is None:
@@ -204,8 +209,9 @@ def survey(sampler: OrderSampler, order: Index, rng: np.random.Generator) -> Pea
     """What a short chain sees around an order."""
     walker = sampler.walker()
     state = walker.unpack(order)
-    seen = [walker.record(state).edges]
+    orders, seen = [order], [walker.record(state).edges]
     for _ in range(_SURVEY):
         state, _ = walker.advance(state, 1.0, sampler.n, rng)
+        orders.append(state.order)
         seen.append(walker.record(state).edges)
-    return Peak(order, np.mean(seen, axis=0), np.max(seen, axis=0))
+    return Peak(np.array(orders), np.array(seen, dtype=np.float32))

@@ -14,7 +14,7 @@ from polydag.discovery.orders import Orders, State
 from polydag.discovery.orders.jumps import Jump, jumped
 
 Index = NDArray[np.int64]
-_APART = 10  # relocations for every jump that is tried
+_APART = 3  # relocations for every jump that is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,11 @@ class OrderSampler:
         """The number of variables."""
         return self.space.n
 
+    @property
+    def between(self) -> int:
+        """Relocations between two draws inside buckets: the fewer families, the less they cost beside one."""
+        return int(np.clip(self.space.left_out**1.5, 2.0, 4.0 * self.n))
+
     def walker(self) -> OrderWalker:
         """The working memory of a chain."""
         return OrderWalker(self)
@@ -48,8 +53,7 @@ class OrderWalker:
         self._space, self._jumps = sampler.space, sampler.jumps
         self._buckets = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
         self._room, self._desk = sampler.space.room(), sampler.space.desk()
-        # The fewer families are left, the less a relocation costs beside a draw inside buckets.
-        self._between = int(np.clip(sampler.space.left_out**1.5, 2.0, 4.0 * sampler.n))
+        self._between = sampler.between
 
     def start(self, rng: np.random.Generator) -> State:
         """A random order that has a positive weight."""

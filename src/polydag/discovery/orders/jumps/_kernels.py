@@ -1,4 +1,4 @@
-"""The compiled part of jumps: a part of an order taken out and put back."""
+"""The compiled part of jumps: a part of an order taken out and put back. `here` and `there` are `Side`s."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ import math
 import numpy as np
 from numba import njit
 
+from polydag.discovery.orders._kernels import score
+
 
 @njit(cache=True, nogil=True)
-def put_back(order, sequence, parents, later, drawn, rng, line):  # type: ignore[no-untyped-def]
+def propose(ranked, order, here, there, backwards, rng, new, place, logs, room):  # type: ignore[no-untyped-def]
+    """Fill in the state that a part's other places lead to; the log ratio of the chances back and forth.
+
+    `-inf` where the part is not as it is `here`.
+    """
+    old = order[::-1].copy() if backwards else order.copy()
+    rooms = np.empty((len(here.sequence), 2))
+    back = put_back(old, here, False, rng, new, rooms)
+    if back == -np.inf:
+        return -np.inf
+    forth = put_back(old, there, True, rng, new, rooms)
+    if backwards:
+        new[:] = new[::-1].copy()
+    score(ranked, new, place, logs, room)
+    return back - forth
+
+
+@njit(cache=True, nogil=True)
+def put_back(order, side, drawn, rng, line, rooms):  # type: ignore[no-untyped-def]
     """Fill `line` with an order in which a part has new places, or its old ones; the log chance of these.
 
-    `-inf` where the old places cannot have come about in this way.
+    Of each variable `rooms` gets how many places there were behind its parents, and how many it left behind
+    itself. The chance is `-inf` where the old places cannot have come about in this way.
     """
+    sequence, parents, shapes = side.sequence, side.parents, side.shapes
     n, size = len(order), len(order) - len(sequence)
     inside = np.zeros(n, np.bool_)
     inside[sequence] = True
@@ -25,27 +47,23 @@ def put_back(order, sequence, parents, later, drawn, rng, line):  # type: ignore
             line[filled] = order[p]
             place[order[p]] = filled
             filled += 1
-    shares = np.empty(n + 1)
     chance = 0.0
     for i in range(len(sequence)):
         v, low = sequence[i], 0
         for k in range(parents.shape[1]):
             if parents[i, k] >= 0:
                 low = max(low, place[parents[i, k]] + 1)
-        total = _ways(size - low, later[i], shares)
+        most, a, b = size - low, shapes[i, 0], shapes[i, 1]
         if drawn:
-            left, room = rng.random() * total, 0
-            while room < size - low and left >= shares[room]:
-                left -= shares[room]
-                room += 1
-            spot = size - room
+            spot = size - rng.binomial(most, rng.beta(a, b))
         else:
             spot = 0
             for p in range(size):
                 spot += was[line[p]] < was[v]
             if spot < low:
                 return -np.inf
-        chance += math.log(shares[size - spot] / total)
+        rooms[i, 0], rooms[i, 1] = most, size - spot
+        chance += _log_chance(most, size - spot, a, b)
         for p in range(size, spot, -1):
             line[p] = line[p - 1]
             place[line[p]] = p
@@ -56,15 +74,11 @@ def put_back(order, sequence, parents, later, drawn, rng, line):  # type: ignore
 
 
 @njit(cache=True, nogil=True)
-def _ways(most, later, shares):  # type: ignore[no-untyped-def]
-    """In how many ways `later` others fit into a room of 0, 1, … places, relative to the most; their sum."""
-    log = 0.0
-    for room in range(most + 1):
-        if room:
-            log += math.log1p(later / room)
-        shares[room] = log
-    total = 0.0
-    for room in range(most + 1):
-        shares[room] = math.exp(shares[room] - log)
-        total += shares[room]
-    return total
+def _log_chance(most, room, a, b):  # type: ignore[no-untyped-def]
+    """Of a beta-binomial variable."""
+    rest = most - room
+    return (
+        math.lgamma(most + 1.0) - math.lgamma(room + 1.0) - math.lgamma(rest + 1.0)
+        + math.lgamma(room + a) + math.lgamma(rest + b) - math.lgamma(most + a + b)
+        - math.lgamma(a) - math.lgamma(b) + math.lgamma(a + b)
+    )  # fmt: skip
