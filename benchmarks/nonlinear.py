@@ -194,8 +194,7 @@ def earlier(settings: list[str]) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [row for row in rows if row["setting"] not in settings]
+        return [row for row in csv.DictReader(file) if row["setting"] not in settings]
 
 
 def main() -> None:

@@ -106,14 +106,14 @@ class Length:
     first : int
         The length of the first round where the length is chosen.
     apart : int
-        Steps between two draws, at least, where the length is chosen.
+        Steps between two draws where the length is chosen, if that is more than between any.
     """
 
     n_chains: int = 4
     n_steps: int | None = None
     burn_in: int | None = None
     first: int = 2000
-    apart: int = _THINNING
+    apart: int = 1
 
     def __post_init__(self) -> None:
         if self.n_chains < 1:
@@ -256,12 +256,12 @@ def _given(work: _Work, length: Length) -> Run:
     if burn_in:
         work.round(_Plan(0, burn_in, 0, 1))
     kept = length.n_steps - burn_in
-    plan = _Plan(1, kept, _thinning(kept, work, _THINNING), 1)
+    plan = _Plan(1, kept, _thinning(kept, work), 1)
     return _assessed(work, plan, burn_in, [])
 
 
 def _chosen(work: _Work, length: Length) -> Run:
-    first = max(length.first, length.apart)
+    first = max(length.first, length.apart, _THINNING)
     burn_in = first if length.burn_in is None else length.burn_in
     if burn_in:
         work.round(_Plan(0, burn_in, 0, 1))
@@ -281,9 +281,9 @@ def _chosen(work: _Work, length: Length) -> Run:
     return replace(run, diagnostics=diagnose(run.edges))
 
 
-def _thinning(steps: int, work: _Work, least: int) -> int:
+def _thinning(steps: int, work: _Work, apart: int = 1) -> int:
     most = max(_FEWEST // work.n_chains, min(_DRAWS, _TRACE // (work.n_chains * work.sampler.n**2)))
-    return max(least, -(-steps // most))
+    return max(_THINNING, apart, -(-steps // most))
 
 
 def _assessed(

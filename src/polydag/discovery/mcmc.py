@@ -195,7 +195,7 @@ def mcmc_posterior(
     sampler = OrderSampler.of(table, bucket_size)
     quick = sampler.space.left_out > _MANY
     first = max(_FIRST, _FIRST_EACH * table.n) * (_MANY if quick else 1)
-    length = Length(n_chains, n_steps, burn_in, first=first, apart=max(10, sampler.between))
+    length = Length(n_chains, n_steps, burn_in, first=first, apart=sampler.between)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
     starts = None if n_steps else search(sampler, n_chains, **options)
     if starts:
