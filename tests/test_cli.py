@@ -379,7 +379,7 @@ def test_a_fault_shows_its_place_only_when_asked(data: str, monkeypatch: pytest.
     assert "Traceback" in shown.err
 
 
-def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def work(quiet: bool) -> str:
         with cli_progress.shown(quiet=quiet):
             report("sweeping", 1, 3, "floor")
@@ -394,11 +394,28 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, c
     assert work(True) == ""
 
 
+def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    clock = iter((0, 29, 31, 32, 60, 61, 62))
+    monkeypatch.setattr(cli_progress.time, "monotonic", lambda: next(clock))
+    with cli_progress.shown(quiet=False):
+        for step in ((0, 2, "hall"), (1, 2, "room")):
+            report("house", *step)
+        report("sweeping", 1, 3, "floor")
+        report("sweeping", 3, 3, "floor")
+        report("dusting", 1)
+        report("house", 2, 2)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith(" house 1/2 room")
+    assert second.endswith(" house 1/2 room; dusting")
+
+
 # Real processes
 
 
 def polydag(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "polydag.cli.main", *arguments]
+    command = [sys.executable, "-m", "polydag", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

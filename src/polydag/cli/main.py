@@ -61,7 +61,3 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("Interrupted.", err=True)
         sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

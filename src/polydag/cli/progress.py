@@ -1,26 +1,30 @@
-"""Progress on the terminal with rich, and in the log; silent where stderr is not a terminal."""
+"""Progress: bars on a terminal (rich), elsewhere a line now and then; where tasks begin goes to the log."""
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from polydag.progress import Step, listening
+import typer
+
+from polydag.progress import Listener, Step, listening
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _log = logging.getLogger("polydag")
+_SECONDS = 30  # between lines, and before the first one
 
 
 @contextmanager
 def shown(*, quiet: bool) -> Iterator[None]:
     """Show what is reported inside the block."""
     if quiet or not sys.stderr.isatty():
-        with listening(_Listener(None)):
+        with listening(_Logged(None if quiet else _Lines())):
             yield
         return
     from rich.console import Console
@@ -34,24 +38,59 @@ def shown(*, quiet: bool) -> Iterator[None]:
     )
     with (
         Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars,
-        listening(_Listener(bars)),
+        listening(_Logged(_Bars(bars))),
     ):
         yield
 
 
-class _Listener:
-    """Moves a bar for each task, and logs where one begins."""
+def _word(step: Step) -> str:
+    counted = f"{step.done}/{step.total} " if step.total else ""
+    return f"{counted}{step.note}"
 
-    def __init__(self, bars: Progress | None) -> None:
+
+class _Logged:
+    """Logs where a task begins, and passes every step on."""
+
+    def __init__(self, after: Listener | None) -> None:
+        self._after = after
+        self._seen: set[str] = set()
+
+    def __call__(self, step: Step) -> None:
+        if step.task not in self._seen:
+            self._seen.add(step.task)
+            _log.info("%s", step.task)
+        if self._after is not None:
+            self._after(step)
+
+
+class _Bars:
+    """Moves a bar for each task."""
+
+    def __init__(self, bars: Progress) -> None:
         self._bars = bars
-        self._tasks: dict[str, TaskID | None] = {}
+        self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, step: Step) -> None:
         if step.task not in self._tasks:
-            _log.info("%s", step.task)
-            bars = self._bars
-            self._tasks[step.task] = None if bars is None else bars.add_task(step.task, total=None, word="")
-        task = self._tasks[step.task]
-        if self._bars is not None and task is not None:
-            counted = f"{step.done}/{step.total} " if step.total else ""
-            self._bars.update(task, completed=step.done, total=step.total, word=f"{counted}{step.note}")
+            self._tasks[step.task] = self._bars.add_task(step.task, total=None, word="")
+        self._bars.update(self._tasks[step.task], completed=step.done, total=step.total, word=_word(step))
+
+
+class _Lines:
+    """For logs of batch systems: the first task that has not ended, and what is done for it just now."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._running: dict[str, Step] = {}
+
+    def __call__(self, step: Step) -> None:
+        self._running[step.task] = step
+        if step.done == step.total:
+            del self._running[step.task]
+        now = time.monotonic()
+        if now - self._last < _SECONDS:
+            return
+        self._last = now
+        steps = dict.fromkeys([*list(self._running.values())[:1], step])
+        what = "; ".join(f"{each.task} {_word(each)}".strip() for each in steps)
+        typer.echo(f"{time.strftime('%H:%M:%S')} {what}", err=True)
