@@ -37,7 +37,8 @@ from polydag.discovery.orders.jumps import jumped
 from polydag.discovery.orders.jumps.finding import Peak, ways_between
 from polydag.discovery.orders.search import FLAT, ONCE, PROVEN, search
 from polydag.discovery.orders.walking import OrderSampler, OrderWalker
-from polydag.discovery.ranked import undominated
+from polydag.discovery.ranked import rank, undominated
+from polydag.discovery.ranked.pairs import pairs
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.knowledge import Knowledge
@@ -206,6 +207,48 @@ def test_places_against_enumeration(seed: int, n: int, top: int, spread: float, 
         seen = np.array(exact) > max(exact) - 30
         np.testing.assert_allclose(found[seen], np.array(exact)[seen], rtol=1e-12, atol=1e-11)
         assert (found[~seen] < max(exact) - 29).all()
+
+
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from(SPREADS), share=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=20, deadline=None)
+def test_sums_stay_right_over_many_moves(seed: int, spread: float, share: float) -> None:
+    table = random_table(9, 3, seed, spread=spread, impossible=share)
+    space, rng = Orders(table), np.random.default_rng(seed)
+    try:
+        state = space.start(rng)
+    except DataError:
+        return
+    space.relocate(state, 5000, 1.0, rng, space.room())
+    np.testing.assert_allclose(state.logs, space.state(state.order).logs, rtol=1e-12, atol=1e-10)
+    assert (state.order[state.place] == np.arange(9)).all()
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 7),
+    width=st.integers(1, 6),
+    spread=st.sampled_from(SPREADS),
+    share=st.sampled_from([0.0, 0.3]),
+)
+@settings(max_examples=25, deadline=None)
+def test_families_of_pairs_against_the_table(
+    seed: int, n: int, width: int, spread: float, share: float
+) -> None:
+    rng, width = np.random.default_rng(seed), min(width, n - 1)
+    candidates = np.sort(np.array([rng.choice(np.delete(np.arange(n), i), width, False) for i in range(n)]))
+    top = min(3, width)
+    scores = spread * rng.standard_normal((n, n_subsets(width, top)))
+    scores[:, 1:][rng.random((n, scores.shape[1] - 1)) < share] = -np.inf
+    table = FamilyTable(tuple("abcdefg"[:n]), candidates, top, scores)
+    found = pairs(rank(table))
+    exact, count = np.full((n, n), -np.inf), 0
+    for u in range(n):
+        for k, score in enumerate(scores[u]):
+            for v in table.parents(u, k) if score > -np.inf else ():
+                exact[u, v] = np.logaddexp(exact[u, v], score)
+                count += 1
+    np.testing.assert_allclose(found.sums(n), exact, rtol=1e-12, atol=1e-12)
+    assert len(found.values) == found.start[-1] == count
 
 
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from([10.0, 30.0, 1000.0]))

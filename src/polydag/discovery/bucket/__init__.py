@@ -77,6 +77,7 @@ class BucketOrders:
             raise UsageError(f"bucket_size must lie between 1 and {MAX_BUCKET}; got {bucket_size}.")
         self.n, self.bucket_size = n, bucket_size
         self.begin = _begins(n, bucket_size, bucket_size)
+        self._references = scores.reference
         self.reference = float(scores.reference.sum())
         self._families: Families = _kernels.Families(
             candidates=table.candidates,
@@ -114,17 +115,17 @@ class BucketOrders:
         from polydag.discovery.bucket._kernels import redraw
 
         drawn = order.copy()
-        redraw(drawn, self.begin, rng.random(self.n), self._families, self._room)
+        redraw(drawn, self.begin, rng.random(self.n), self._families, self._room, np.empty(self.n))
         return drawn
 
-    def redrawn(self, order: Index, rng: np.random.Generator) -> Index:
-        """The same with buckets that begin anywhere."""
+    def redrawn(self, order: Index, rng: np.random.Generator) -> tuple[Index, Array]:
+        """The same with buckets that begin anywhere; and the log sums of each variable's families."""
         from polydag.discovery.bucket._kernels import redraw
 
         begin = _begins(self.n, int(rng.integers(1, self.bucket_size + 1)), self.bucket_size)
-        drawn = order.copy()
-        redraw(drawn, begin, rng.random(self.n), self._families, self._room)
-        return drawn
+        drawn, logs = order.copy(), np.empty(self.n)
+        redraw(drawn, begin, rng.random(self.n), self._families, self._room, logs)
+        return drawn, logs + self._references
 
     def edges(self, order: Index) -> Array:
         """The probability of each edge `[i, j]`, `i -> j`, given the state."""

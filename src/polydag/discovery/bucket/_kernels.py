@@ -139,8 +139,11 @@ def weigh(order, begin, families, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def redraw(order, begin, chance, families, room):  # type: ignore[no-untyped-def]
-    """Draw an order of every bucket's members from its distribution; changes `order`."""
+def redraw(order, begin, chance, families, room, logs):  # type: ignore[no-untyped-def]
+    """Draw an order of every bucket's members from its distribution; changes `order`.
+
+    `logs[i]` becomes the logarithm of the sum of the families of i that fit the new order.
+    """
     settle(order, begin, room.where, room.slot)
     drawn = order.copy()
     for k in range(len(begin) - 1):
@@ -164,8 +167,11 @@ def redraw(order, begin, chance, families, room):  # type: ignore[no-untyped-def
                     left -= share
                     if left < 0.0:
                         break
-            drawn[place] = order[begin[k] + member]
+            node = order[begin[k] + member]
             S ^= 1 << member
+            p = _without(S, member)
+            exponent = BAND * room.alpha_b[member, p] + families.level[node]
+            drawn[place], logs[node] = node, math.log(room.alpha[member, p]) + exponent * _LOG2
     order[:] = drawn
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.ranked import rank, undominated
+from polydag.discovery.ranked.pairs import pairs
 from polydag.errors import DataError
 
 if TYPE_CHECKING:
@@ -49,12 +50,11 @@ class Orders:
     """Linear orders of the variables of one table. It is not changed by use, so that chains can share it."""
 
     def __init__(self, table: FamilyTable) -> None:
-        from polydag.discovery.orders._kernels import shares_of_pairs
-
         n, c = table.candidates.shape
         self.table = table
         self.ranked = rank(undominated(table))
-        self._most: Array = shares_of_pairs(self.ranked, n)
+        self._pairs = pairs(self.ranked)
+        self._most = self._pairs.sums(n)
         self._position = np.zeros((n, n), dtype=np.int64)
         self._position[np.arange(n)[:, None], table.candidates] = np.arange(c)
         self._near = _nearest(table)
@@ -86,7 +86,8 @@ class Orders:
         """Draw the places of random variables anew, in place; how many went elsewhere."""
         from polydag.discovery.orders._kernels import relocations
 
-        return int(relocations(self.ranked, self._most, self._position, *state, count, power, rng, room))
+        known = (self.ranked, self._pairs, self._most, self._position)
+        return int(relocations(*known, *state, count, power, rng, room))
 
     def arrange(
         self, state: State, count: int, power: float, rng: np.random.Generator, room: Room, desk: Desk
@@ -102,7 +103,8 @@ class Orders:
         from polydag.discovery.orders._kernels import weigh_places
 
         room = self.room()
-        weigh_places(self.ranked, self._most, self._position, *self.state(order), node, 1.0, room)
+        known = (self.ranked, self._pairs, self._most, self._position)
+        weigh_places(*known, *self.state(order), node, 1.0, room)
         weights: Array = room.weights
         return weights
 
@@ -119,9 +121,19 @@ class Orders:
         from polydag.discovery.orders._kernels import Room
 
         n, words = self.n, len(self.ranked.masks)
-        numbers = [np.empty(n) for _ in range(6)]
-        masks = [np.empty(words, dtype=np.uint64) for _ in range(2)]
-        return Room(np.empty(max(n - 1, 1), dtype=np.int64), *numbers, *masks)
+        return Room(
+            rest=np.empty(max(n - 1, 1), dtype=np.int64),
+            without=np.empty(n),
+            beside=np.empty(n),
+            weights=np.empty(n),
+            total=np.empty(n),
+            scale=np.empty(n),
+            part=np.empty(n),
+            least=np.empty(n),
+            after=np.empty(self.ranked.candidates.shape[1] + 1, dtype=np.int64),
+            outside=np.empty(words, dtype=np.uint64),
+            wanted=np.empty(words, dtype=np.uint64),
+        )
 
     def desk(self) -> Desk:
         """The working memory of arrangements."""

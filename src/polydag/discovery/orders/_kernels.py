@@ -5,9 +5,9 @@ whose parents come before it: the log weight of an order is the sum of these. Mo
 place; `power` flattens the target.
 
 To draw the place of v anew, its weight at every place is needed. With v taken out, another variable u has one
-sum without v and one with it, whichever side of v it is on; where all families of u with v together
-(`most[u, v]`) are nothing beside u's sum, both are that sum. So a move costs as many sums as there are
-variables for which v matters.
+sum without v and one with it, whichever side of v it is on. One of them is known; the other is more or less
+by u's families with v (`pairs`), and where all these together (`most[u, v]`) are nothing beside u's sum, the
+same. So a move costs as many short sums as there are variables for which v matters.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from polydag.discovery.ranked._kernels import log_apart, log_sum, log_sum_before, predecessors
+from polydag.discovery.ranked._kernels import log_sum, log_sum_before, predecessors
 
 _NOTHING = 34.0  # logarithms below a sum, beyond which a part of it does not matter: 2e-15
+_LARGE = 0.9  # share of a sum that is not subtracted from it, for rounding
 _NEVER = 45.0  # and below the best place, beyond which a place is never drawn
 
 
@@ -33,25 +34,11 @@ class Room(NamedTuple):
     weights: Any  # of its places
     total: Any  # its own sums by the last parent's place: numbers, and the logarithms they are relative to
     scale: Any
+    part: Any  # the same of one block of families
     least: Any  # what its own sum is at least, at every place
+    after: Any  # the first place after each candidate; the last of them for no candidate
     outside: Any
     wanted: Any
-
-
-@njit(cache=True, nogil=True)
-def shares_of_pairs(ranked, n):  # type: ignore[no-untyped-def]
-    """The logarithm of the sum of the families of u that have v, `[u, v]`."""
-    result = np.full((n, n), -np.inf)
-    sets, number = ranked.sets, ranked.number
-    for u in range(n):
-        for b in range(ranked.first[u], ranked.first[u + 1]):
-            for f in range(ranked.start[b], ranked.start[b + 1]):
-                score = ranked.reference[b] + math.log(ranked.values[f])
-                for k in range(sets.shape[1]):
-                    if sets[number[f], k] >= 0:
-                        v = ranked.candidates[u, sets[number[f], k]]
-                        result[u, v] = np.logaddexp(result[u, v], score)
-    return result
 
 
 @njit(cache=True, nogil=True)
@@ -68,8 +55,30 @@ def score(ranked, order, place, logs, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _weigh_others(ranked, most, position, place, logs, node, room):  # type: ignore[no-untyped-def]
-    """Sums of the others without the variable and with it; what they weigh together at each of its places."""
+def _other_sum(ranked, pairs, position, place, node, u, p, after, log, room):  # type: ignore[no-untyped-def]
+    """The sum of u, which has place p among the others, on the other side of the variable.
+
+    `log` is its sum after the variable, or before. Where most of the sum goes away, the rest is summed anew.
+    """
+    predecessors(ranked.candidates, u, place, p, room.outside, room.wanted)
+    word, bit = position[u, node] >> 6, np.uint64(1) << np.uint64(position[u, node] & 63)
+    room.outside[word] &= ~bit
+    change = log_sum(pairs, u * len(place) + node, room.outside, room.wanted, log - _NOTHING)
+    if not after:
+        return np.logaddexp(log, change)
+    share = math.exp(change - log)
+    if share < _LARGE:
+        return log + math.log1p(-share)
+    room.outside[word] |= bit
+    return log_sum(ranked, u, room.outside, room.wanted)
+
+
+@njit(cache=True, nogil=True)
+def _weigh_others(ranked, pairs, most, position, place, logs, node, old, room):  # type: ignore[no-untyped-def]
+    """Sums of the others without the variable and with it; what they weigh together at each of its places.
+
+    The variable was at the place `old`.
+    """
     n = len(logs)
     without, beside, rest, weights = room.without, room.beside, room.rest, room.weights
     total = 0.0
@@ -77,8 +86,11 @@ def _weigh_others(ranked, most, position, place, logs, node, room):  # type: ign
         u = rest[p]
         without[u] = beside[u] = logs[u]
         if most[u, node] > logs[u] - _NOTHING:
-            predecessors(ranked.candidates, u, place, p, room.outside, room.wanted)
-            without[u], beside[u] = log_apart(ranked, u, room.outside, room.wanted, position[u, node])
+            other = _other_sum(ranked, pairs, position, place, node, u, p, p >= old, logs[u], room)
+            if p >= old:
+                without[u] = other
+            else:
+                beside[u] = other
         total += beside[u]
     weights[0] = total
     for p in range(1, n):
@@ -99,35 +111,39 @@ def _settled(rest, power, best, weights, least):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _weigh_own(ranked, place, node, power, room):  # type: ignore[no-untyped-def]
     """Add the variable's own sums to the weights of its places; `room.total` gets their logarithms."""
-    n = len(place)
+    n, width = len(place), ranked.candidates.shape[1]
     weights, total, scale, least = room.weights, room.total, room.scale, room.least
-    sets, number, candidates = ranked.sets, ranked.number, ranked.candidates[node]
+    part, after = room.part, room.after
+    sets, number = ranked.sets, ranked.number
+    for c in range(width):
+        after[c] = place[ranked.candidates[node, c]] + 1
+    after[width] = 0  # where a set has no member
     for p in range(n):
-        total[p], least[p] = 0.0, -np.inf
+        total[p], part[p], least[p] = 0.0, 0.0, -np.inf
     best, open_ = -np.inf, n  # places before `open_` have no family yet
     for b in range(ranked.first[node], ranked.first[node + 1]):
         if best > -np.inf and _settled(ranked.tail[b], power, best, weights, least):
             break
-        reference = ranked.reference[b]
         for f in range(ranked.start[b], ranked.start[b + 1]):
-            after = 0
+            last = 0
             for k in range(sets.shape[1]):
-                c = sets[number[f], k]
-                if c >= 0:
-                    after = max(after, place[candidates[c]] + 1)
-            value = ranked.values[f]
-            if total[after] == 0.0:
-                total[after], scale[after] = value, reference
-            elif scale[after] == reference:
-                total[after] += value
-            elif reference > scale[after] - _NEVER:
-                total[after] += value * math.exp(reference - scale[after])
-            if after < open_:
-                found = reference + math.log(value)
-                for p in range(after, open_):
-                    least[p] = found
-                    best = max(best, weights[p] + found)
-                open_ = after
+                last = max(last, after[sets[number[f], k]])
+            part[last] += ranked.values[f]
+        reference = ranked.reference[b]
+        for p in range(n):
+            if part[p] == 0.0:
+                continue
+            if total[p] == 0.0:
+                total[p], scale[p] = part[p], reference
+            elif reference > scale[p] - _NEVER:
+                total[p] += part[p] * math.exp(reference - scale[p])
+            if p < open_:
+                found = reference + math.log(part[p])
+                for q in range(p, open_):
+                    least[q] = found
+                    best = max(best, weights[q] + found)
+                open_ = p
+            part[p] = 0.0
     so_far = -np.inf
     for p in range(n):
         if total[p] > 0.0:
@@ -168,21 +184,22 @@ def take_out(order, place, node, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def weigh_places(ranked, most, position, order, place, logs, node, power, room):  # type: ignore[no-untyped-def]
+def weigh_places(ranked, pairs, most, position, order, place, logs, node, power, room):  # type: ignore[no-untyped-def]
     """Take a variable out, and weigh all its places (`room.weights`)."""
+    old = place[node]
     take_out(order, place, node, room)
-    _weigh_others(ranked, most, position, place, logs, node, room)
+    _weigh_others(ranked, pairs, most, position, place, logs, node, old, room)
     _weigh_own(ranked, place, node, power, room)
 
 
 @njit(cache=True, nogil=True)
-def relocations(ranked, most, position, order, place, logs, count, power, rng, room):  # type: ignore[no-untyped-def]
+def relocations(ranked, pairs, most, position, order, place, logs, count, power, rng, room):  # type: ignore[no-untyped-def]
     """Draw the place of random variables anew, one after the other; how many went elsewhere."""
     n, moved = len(order), 0
     for _ in range(count):
         node = int(rng.random() * n)
         old = place[node]
-        weigh_places(ranked, most, position, order, place, logs, node, power, room)
+        weigh_places(ranked, pairs, most, position, order, place, logs, node, power, room)
         new = drawn(room.weights, power, rng)
         for p in range(n - 1):
             u = room.rest[p]

@@ -92,7 +92,8 @@ class OrderWalker:
 
     def _redrawn(self, state: State, power: float, rng: np.random.Generator) -> State:
         """An order drawn by weight among those that buckets of any beginning allow."""
-        new = self._space.state(self._buckets.redrawn(state.order, rng))
+        order, logs = self._buckets.redrawn(state.order, rng)
+        new = State(order, np.argsort(order), logs)
         # By weight as it is; where that is taken to a power, a proposal.
         gain = (power - 1.0) * (new.log_weight - state.log_weight)
         return new if gain >= 0 or np.log(1.0 - rng.random()) < gain else state

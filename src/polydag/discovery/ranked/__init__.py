@@ -20,9 +20,9 @@ from polydag.errors import DataError
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_BLOCK = 128  # families that are summed side by side, at most
-_FIRST = 8  # in the first block of a node; twice as many in each that follows
-_SPAN = 600.0  # logarithms within a block
+BLOCK = 128  # families that are summed side by side, at most
+FIRST = 8  # in the first block of a node; twice as many in each that follows
+SPAN = 600.0  # logarithms within a block
 _DROPPED = 1e-13  # of a sum, at most, by families that are left out for their subsets
 
 
@@ -140,9 +140,9 @@ def _masks(table: FamilyTable) -> NDArray[np.uint64]:
 
 def _cuts(scores: Array) -> Index:
     """Where blocks begin and end: not too long, and with scores that are near each other."""
-    cuts, most = [0], _FIRST
+    cuts, most = [0], FIRST
     while cuts[-1] < len(scores):
-        near = int(np.searchsorted(-scores, _SPAN - scores[cuts[-1]], side="right"))
+        near = int(np.searchsorted(-scores, SPAN - scores[cuts[-1]], side="right"))
         cuts.append(min(near, cuts[-1] + most, len(scores)))
-        most = min(2 * most, _BLOCK)
+        most = min(2 * most, BLOCK)
     return np.array(cuts)

@@ -98,16 +98,16 @@ def _block(ranked, b, outside, wanted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_sum(ranked, node, outside, wanted):  # type: ignore[no-untyped-def]
-    """The logarithm of the sum over the families that a state allows."""
-    total, reference, enough = 0.0, 0.0, -np.inf
+def log_sum(ranked, node, outside, wanted, enough=-np.inf):  # type: ignore[no-untyped-def]
+    """The logarithm of the sum over the families that a state allows; less than `enough` does not matter."""
+    total, reference = 0.0, 0.0
     for b in range(ranked.first[node], ranked.first[node + 1]):
         if ranked.tail[b] < enough:
             break
         found = _block(ranked, b, outside, wanted)
         if found > 0:
             total, reference = _add(total, reference, found, ranked.reference[b])
-            enough = np.log(total) + reference + _REST
+            enough = max(enough, np.log(total) + reference + _REST)
     return _log(total, reference)
 
 
@@ -204,34 +204,6 @@ def log_parts(ranked, node, outside, wanted, position):  # type: ignore[no-untyp
                 enough = min(enough, max(_log(b, rb), _log(c, rc)))
             enough += _REST
     return _log(a, ra), _log(b, rb), _log(c, rc)
-
-
-@njit(cache=True, nogil=True)
-def log_apart(ranked, node, outside, wanted, position):  # type: ignore[no-untyped-def]
-    """The logarithms of two sums: without the candidate at one position, and of all, that one included.
-
-    Where the first sum is large enough, so is the second: the rest is as small beside both. Whether the
-    candidate is `outside` does not matter.
-    """
-    a, ra, b, rb = 0.0, 0.0, 0.0, 0.0
-    enough = -np.inf
-    word, bit = position >> 6, np.uint64(1) << np.uint64(position & 63)
-    outside[word] &= ~bit
-    for block in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[block] < enough:
-            break
-        lo, hi = ranked.start[block], ranked.start[block + 1]
-        if len(ranked.masks) == 1:
-            x, y, _ = _narrow_parts(ranked.masks[0], ranked.values, lo, hi, outside[0], wanted[0], bit)
-        else:
-            x, y, _ = _wide_parts(ranked.masks, ranked.values, lo, hi, outside, wanted, word, bit)
-        other = ranked.reference[block]
-        a, ra = _add(a, ra, x, other)
-        b, rb = _add(b, rb, y, other)
-        if x > 0:
-            enough = _log(a, ra) + _REST
-    alone = _log(a, ra)
-    return alone, np.logaddexp(alone, _log(b, rb))
 
 
 @njit(cache=True, nogil=True)
