@@ -1,32 +1,47 @@
-"""Keep the tables of a finished reproduction of the tasks paper beside the other results.
+"""Keep what a finished reproduction of the tasks paper found beside the other results.
 
-    polydag reproduce multitask --table 1 --trials 30 --out runs/tasks-paper
-    python benchmarks/multitask_paper.py runs/tasks-paper
+    polydag reproduce multitask --table 2 --preset published --trials 10 --out runs/tasks-paper
+    python benchmarks/multitask_paper.py runs/tasks-paper --name published
 
-Each table goes to results/multitask_table<number>.csv; `p_del` is "all", or the probability of deletion where
-the table is there for each of them apart.
+Tables go to results/multitask_table<number>[_name].csv, where `p_del` is "all", or the probability of
+deletion where the table is there for each of them apart. Of the brain study the tests of figure 6 and the
+largest differences between the groups (figure 7) are kept; of all that is sampled, how well chains agree.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 from keeping import keep, machine
 
+MOST = 40  # differences between groups that are kept, of each kind
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep reproduced tables")
-    parser.add_argument("folder", type=Path, help="what polydag reproduce wrote")
-    folder = parser.parse_args().folder
+
+def tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What is kept, by name."""
     for path in sorted(folder.glob("table*.csv")):
         parts = [pd.read_csv(path).assign(p_del="all")]
         apart = path.with_name(f"by_p_del_{path.name}")
         if apart.exists():
             parts.append(pd.read_csv(apart))
-        rows = pd.concat(parts, ignore_index=True).round(6).to_dict("records")
-        keep(f"multitask_{path.stem}", rows, machine("polydag"))
+        yield path.stem, pd.concat(parts, ignore_index=True)
+    for path in sorted([*folder.glob("chains_*.csv"), *folder.glob("figure6_tests.csv")]):
+        yield path.stem, pd.read_csv(path)
+    for path in folder.glob("figure7_differences.csv"):
+        yield path.stem, pd.read_csv(path).groupby(["data", "subjects"], sort=False).head(MOST)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Keep what was reproduced")
+    parser.add_argument("folder", type=Path, help="what polydag reproduce wrote")
+    parser.add_argument("--name", default="", help="what tells it from other runs, added to the files' names")
+    chosen = parser.parse_args()
+    ending = f"_{chosen.name}" if chosen.name else ""
+    for name, table in tables(chosen.folder):
+        keep(f"multitask_{name}{ending}", table.round(6).to_dict("records"), machine("polydag"))
 
 
 if __name__ == "__main__":

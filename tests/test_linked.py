@@ -444,7 +444,9 @@ def test_an_interrupted_reproduction_goes_on(small_paper: None, monkeypatch: pyt
         return whole(sample, *rest)
 
     monkeypatch.setattr(paper, "ordered", interrupted)
-    assert reproduce("--table", "1", "--seeds", "3").exit_code != 0
+    stopped = reproduce("--table", "1", "--seeds", "3")
+    assert stopped.exit_code == 130
+    assert "--out runs/reproduce-linked --resume" in " ".join(stopped.output.split())
     assert reproduce("--table", "1", "--seeds", "3").exit_code == 2  # says that there is something to resume
     assert reproduce("--table", "1", "--seeds", "3", "--resume").exit_code == 0
     assert len(drawn) == 4  # the first is not computed again

@@ -92,7 +92,14 @@ def test_differences_add_up(transfer: str, sizes: tuple[int, ...]) -> None:
         assert (table[f"only in {task}"] + table["shared"] <= inside + 1e-12).all()
     pair = model.difference("task 1", 1).set_index(["source", "target"]).loc[table.index]
     assert (pair["only in task 1"] >= table["only in task 1"] - 1e-12).all()
-    if transfer != "theorem1":
+    views = transfer == "theorem1"  # of what is shared: each task has its own
+    for name in ("task 1", "task 2"):
+        both = pair[f"shared from {name}" if views else "shared"]
+        np.testing.assert_allclose(both + pair[f"only in {name}"], pair[f"in {name}"], atol=1e-12)
+        if views:
+            assert (table["shared"] <= table[f"shared from {name}"]).all()
+            assert len(sizes) > 2 or (pair[f"shared from {name}"] == table[f"shared from {name}"]).all()
+    if not views:
         expected = table["in task 1"] * (1 - table["in task 2"])
         np.testing.assert_allclose(pair["only in task 1"], expected, atol=1e-12)
         if len(sizes) == 3:
@@ -140,8 +147,19 @@ def test_levels_are_united_over_the_tasks() -> None:
     counts = [DiscreteCounts.from_data(table[["x", "y", "z"]], levels=levels) for table in (a, b)]
     again = MultitaskDiscovery(max_parents=2).fit(counts)
     np.testing.assert_array_equal(edges(model), edges(again))
-    with pytest.raises(DataError, match="Column z has only one level, the same in every task"):
+    with pytest.raises(DataError, match=r"Column z has only one level \(.*\), the same in every task"):
         MultitaskDiscovery(max_parents=2).fit([a, a])
+
+
+def test_words_and_numbers_are_not_united() -> None:
+    controls, patients = clinics()
+    numbers = controls.assign(smoke=(controls["smoke"] == controls["smoke"].iloc[0]).astype(int))
+    said = r"Column smoke has words in patients \('.*\) and numbers in controls \(0, 1\).*astype\(str\)"
+    with pytest.raises(DataError, match=said):
+        MultitaskDiscovery(max_parents=2).fit({"controls": numbers, "patients": patients})
+    as_words = numbers.assign(smoke=numbers["smoke"].astype(str))
+    with pytest.raises(DataError, match=r"words in task 2 .* and numbers in task 1"):
+        MultitaskDiscovery(max_parents=2).fit([numbers, as_words])
 
 
 def test_tables_that_do_not_fit() -> None:
@@ -387,6 +405,17 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     assert (maps["low"] <= maps["mean"] + 1e-12).all()
     assert (maps["mean"] <= maps["high"] + 1e-12).all()
     assert maps.loc[maps["subjects"] == "all", "probability"].notna().all()
+    apart = pd.read_csv(folder / "figure7_differences.csv", dtype={"subjects": str})
+    assert set(apart["groups"]) == {"controls − patients"}
+    for _, own in apart.groupby("subjects"):
+        assert own["mean"].abs().is_monotonic_decreasing
+    assert (apart["sure"] == (np.sign(apart["low"]) * np.sign(apart["high"]) > 0)).all()
+    whole = maps[maps["subjects"] == "all"].pivot_table(
+        index=["source", "target"], columns="group", values="probability", fill_value=0.0
+    )
+    compared = apart[apart["subjects"] == "all"].set_index(["source", "target"])["probability"]
+    expected = (whole["controls"] - whole["patients"]).reindex(compared.index)
+    np.testing.assert_allclose(compared, expected, atol=2 * brain._SHOWN)
     assert len(pd.read_csv(folder / "table2.csv")) == 6
     heat = ["figure7-simulated-2.svg", "figure7-simulated-all.svg"]
     expected = {"figure4.svg", "figure5.svg", "figure6.svg", *heat}

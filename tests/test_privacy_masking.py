@@ -63,8 +63,10 @@ def test_the_largest_terms_do_not_overflow_and_larger_ones_are_refused(ring: Rin
         values = np.zeros((2, 3))
         for bad in (sign * ring.bound(parties), sign * np.inf, np.nan, sign * 1e300):
             values[1, 2] = bad
-            with pytest.raises(DataError, match=r"weights\[1, 2\] is"):
+            with pytest.raises(DataError, match=r"weights\[1, 2\] cannot be added"):
                 ring.encode(values, parties, "weights")
+            with pytest.raises(DataError, match="weights of column c cannot be added"):
+                ring.encode(values, parties, "weights", ["a", "b", "c"])
 
 
 @quick

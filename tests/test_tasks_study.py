@@ -207,6 +207,10 @@ def test_heat_maps() -> None:
     many = heat_maps([f"v{k}" for k in range(50)], [Map(f"t{k}", np.zeros((50, 50))) for k in range(9)])
     assert "v7" not in many
     assert "t8" in many
+    assert "largest difference" in many
+    three = ElementTree.fromstring(heat_maps(["x", "y"], [Map("a", a), Map("b", b), Map("c", 0 * a)]))
+    cells = [e for e in three.iter(f"{space}rect") if e.get("fill-opacity") and e.get("width") != "10"]
+    assert sorted(str(cell.get("fill-opacity")) for cell in cells)[-2:] == ["0.90", "0.90"]
     with pytest.raises(UsageError, match="a: a heat map of 2 variables needs an 2 x 2 array"):
         heat_maps(["x", "y"], [Map("a", -a)])
     with pytest.raises(UsageError, match="2 x 2 array"):

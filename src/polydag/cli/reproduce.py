@@ -87,9 +87,12 @@ def command(
     try:
         with shown(quiet=quiet), checkpoint.saving(aside, mark):
             found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
-    finally:
+    except BaseException as error:
         if not checkpoint.has_pieces(aside):  # there is nothing to go on with
             shutil.rmtree(aside, ignore_errors=True)
+        elif not isinstance(error, UsageError):
+            error.add_note(f"What was finished is kept in {aside}: add --out {folder} --resume to go on.")
+        raise
     notes: list[str] = module.notes(found) if hasattr(module, "notes") else []
     with runs.new_folder(folder, force=force) as hidden:
         for name, frame in found.items():

@@ -167,14 +167,14 @@ class Guard:
         left[noise.multiplier] -= 1
         return {**memory, "plan": [[z, count] for z, count in left.items()]}
 
-    def hide(self, memory: Memory, message: Message, arrays: Arrays) -> Done:
+    def hide(self, memory: Memory, message: Message, arrays: Arrays, columns: Sequence[str] = ()) -> Done:
         """The numbers under masks."""
         if "roster" not in memory:
             raise DataError("It answers under masks only, and no keys have been agreed on.")
         members = memory["terms"]["members"]
         over = message.meta.get("over", members)
         narrow = tuple(map(str, message.meta.get("narrow", ())))
-        parts, views = SecureSum(len(members), narrow).encode(arrays)
+        parts, views = SecureSum(len(members), narrow).encode(arrays, columns)
         memory = masking.mask(memory, message.round, parts, over)
         if not memory["terms"]["recover"]:
             memory = _with_set(memory, members)

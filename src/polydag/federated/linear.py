@@ -293,7 +293,10 @@ def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
             for what, names in (("lacks", there - here), ("has besides", here - there))
             if names
         ]
-        return f"Its columns are not those that the study asks of every site: it {' and '.join(parts)}."
+        return (
+            f"Its columns are not those that the study asks of every site: it {' and '.join(parts)}. "
+            "Leave out what not all have (--columns on the command line), or add it."
+        )
     place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
     return (
         f"Its columns are in another order: number {place + 1} is {found[place]}, in the study "

@@ -388,7 +388,7 @@ class Site:
                 memory = self.guard.afford(memory, message, noise)
             own, sent = self.local.answer(state.local, ask)
             if self.guard is not None:
-                memory, sent = self.guard.hide(memory, message, sent)
+                memory, sent = self.guard.hide(memory, message, sent, self.local.names)
         elif self.guard is None:
             raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
         else:
@@ -406,7 +406,7 @@ class Site:
     def _asked(self, state: SiteState, message: Message) -> Ask:
         if self.local.n_rows < self.min_rows:
             raise DataError(
-                f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows}."
+                f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows} (min_rows)."
             )
         meta = {name: value for name, value in message.meta.items() if name != "task"}
         if self.guard is not None and state.masking and hasattr(self.local, "noise"):

@@ -7,7 +7,7 @@ cancel in the sum; nobody, the coordinator included, can read a single one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,10 +42,10 @@ class SecureSum:
         """The ring that an array's numbers are in."""
         return NARROW if name in self.narrow else WIDE
 
-    def encode(self, arrays: Arrays) -> tuple[list[Words], dict[str, Words]]:
+    def encode(self, arrays: Arrays, columns: Sequence[str] = ()) -> tuple[list[Words], dict[str, Words]]:
         """Every array as words: side by side, one long array a ring, and as views of these by name.
 
-        A number that could make the sum overflow is refused with its place.
+        A number that could make the sum overflow is refused with its place, or its column.
         """
         parts: list[Words] = []
         views: dict[str, Words] = {}
@@ -57,7 +57,7 @@ class SecureSum:
                     part = ring.encode(flat, self.parties)
                 except DataError:
                     for name in own:  # which array, and where in it
-                        ring.encode(arrays[name], self.parties, name)
+                        ring.encode(arrays[name], self.parties, name, columns)
                     raise
                 parts.append(part)
                 views |= _views(part, {name: arrays[name].shape for name in own})

@@ -105,7 +105,8 @@ class MultitaskDiscovery(StructureLearner):
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
         task, in all of them, in one and no other. The basis is "joint" for "theorem1", "product of marginals"
-        elsewhere, "one network for all" for "pool".
+        elsewhere, "one network for all" for "pool". With "joint" each task has a view of its own of what all
+        share, `shared from <task>`; shared is the smallest.
     graph_ : Graph
         The edges whose mean probability over the tasks is above the threshold.
     candidates_ : DataFrame

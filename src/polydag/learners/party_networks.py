@@ -18,6 +18,7 @@ from polydag.knowledge import Knowledge, Masks
 from polydag.learners.inputs import is_statistics, knowledge_masks
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.solvers.network_choice import PROBABILITY, SLOPE
+from polydag.stats import Regimes
 from polydag.stats.rows import numeric_rows, require_finite
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Networks:
         """The site keeps its rows."""
         import pandas as pd
 
+        if isinstance(table, Regimes):
+            raise UsageError(f"Known interventions are for model='linear' only; this is model={self.kind!r}.")
         if is_statistics(table):
             raise UsageError(
                 f"model={self.kind!r} needs every party's rows, not statistics. Give tables, or use "

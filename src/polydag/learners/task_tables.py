@@ -62,10 +62,14 @@ def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> lis
         starts = [0, *ends[:-1]]
         frames = {t: whole.iloc[a:b] for t, a, b in zip(frames, starts, ends, strict=True)}
     counts = [_counts(task, frames.get(task, table)) for task, table in tables.items()]
+    by_task = dict(zip(tables, counts, strict=True))
+    _require_one_kind(by_task)
     levels = _united([part for count in counts for part in _parts(count)])
-    if single := [name for name, own in levels.items() if len(own) < 2]:
+    if single := {name: own for name, own in levels.items() if len(own) < 2}:
+        values = ", ".join(repr(level) for own in single.values() for level in own)
+        everywhere = ", the same in every task" if len(tables) > 1 else f" in {next(iter(tables))}"
         raise DataError(
-            f"Column {', '.join(single)} has only one level, the same in every task. Leave it out."
+            f"Column {', '.join(single)} has only one level ({values}){everywhere}. Leave it out."
         )
     return [_with_levels(count, levels) for count in counts]
 
@@ -133,6 +137,26 @@ def _counts(task: str, table: Any) -> Discrete:
 
 def _parts(counts: Discrete) -> list[DiscreteCounts]:
     return list(counts.parts.values()) if isinstance(counts, Regimes) else [counts]
+
+
+def _require_one_kind(counts: Mapping[str, Discrete]) -> None:
+    """Raise where a column has words in one task and numbers in another: 1 and "1" would be two levels."""
+    seen: dict[tuple[str, bool], str] = {}
+    for task, own in counts.items():
+        for part in _parts(own):
+            for name, levels in zip(part.names, part.levels, strict=True):
+                for words in {isinstance(level, str) for level in levels}:
+                    seen.setdefault((name, words), f"{task} ({_some(levels)})")
+                if (name, True) in seen and (name, False) in seen:
+                    raise DataError(
+                        f"Column {name} has words in {seen[name, True]} and numbers in {seen[name, False]}, "
+                        f"which would be different levels. Give it one type in all tasks, for example "
+                        f"by table[{name!r}].astype(str)."
+                    )
+
+
+def _some(levels: Sequence[Any]) -> str:
+    return ", ".join(repr(level) for level in levels[:3]) + (", …" if len(levels) > 3 else "")
 
 
 def _united(parts: Sequence[DiscreteCounts]) -> dict[str, tuple[Any, ...]]:

@@ -38,6 +38,12 @@ def difference(first: Map, second: Map) -> Map:
     return Map(f"{first.title} − {second.title}", first.values - second.values, signed=True)
 
 
+def apart(maps: Sequence[Map]) -> Map:
+    """The largest value at each place less the smallest."""
+    values = np.array([item.values for item in maps])
+    return Map("largest difference", values.max(axis=0) - values.min(axis=0))
+
+
 def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = True) -> str:
     """Heat maps side by side, four in a row.
 
@@ -48,7 +54,7 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     maps : sequence of Map
         Probabilities of edges.
     differences : bool
-        Add the difference of the first two at the end, where there are two.
+        Add the difference at the end: of two signed, of more how far the tasks are apart.
 
     Examples
     --------
@@ -56,8 +62,8 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     '<svg xmlns="http://www.w3.or'
     """
     own = [item._replace(values=_checked(item, len(names))) for item in maps]
-    if differences and len(own) == 2:
-        own.append(difference(*own))
+    if differences and len(own) > 1:
+        own.append(difference(*own) if len(own) == 2 else apart(own))
     labelled = len(names) <= _MOST_LABELS
     size = min(11.0, 0.8 * _SIDE / max(len(names), 1))
     room = (

@@ -7,6 +7,7 @@ range, so that it is exact: adding up rounded terms loses nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +36,13 @@ class Ring:
         """The distance between two neighbouring numbers; rounding moves a term by half of it at most."""
         return float(np.ldexp(1.0, -self.fraction))
 
-    def encode(self, values: NDArray[np.float64], parties: int, name: str = "value") -> Words:
+    def encode(
+        self, values: NDArray[np.float64], parties: int, name: str = "value", columns: Sequence[str] = ()
+    ) -> Words:
         """The words of each number, an array of shape `(limbs, *values.shape)`.
 
-        Numbers that are not finite, or so large that a sum could overflow, are refused with their place.
+        Numbers that are not finite, or so large that a sum could overflow, are refused with their place, by
+        its column where the array has one place for each. The number itself is not told: it is the site's.
         """
         values = np.asarray(values, dtype=float)
         limit = float(np.ldexp(self.bound(parties), self.fraction)) - 1
@@ -46,12 +50,12 @@ class Ring:
         if self.limbs == 1:
             flat = np.ascontiguousarray(values).reshape(-1)
             if not to_fixed_point(flat, 2.0**self.fraction, limit, words.view(np.int64).reshape(-1)):
-                raise self._too_large(values, limit, parties, name)
+                raise self._too_large(values, limit, parties, name, columns)
             return words
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.rint(values * 2.0**self.fraction)
         if not (np.abs(scaled) < limit).all():
-            raise self._too_large(values, limit, parties, name)
+            raise self._too_large(values, limit, parties, name, columns)
         rest = np.abs(scaled)
         for limb in reversed(range(self.limbs)):  # each step is exact: a float's bits lie within 53 places
             top = np.floor(rest / _WORD**limb)
@@ -60,13 +64,18 @@ class Ring:
         words[...] = np.where(values < 0, _negated(words), words)
         return words
 
-    def _too_large(self, values: NDArray[np.float64], limit: float, parties: int, name: str) -> DataError:
+    def _too_large(
+        self, values: NDArray[np.float64], limit: float, parties: int, name: str, columns: Sequence[str]
+    ) -> DataError:
         with np.errstate(over="ignore", invalid="ignore"):
             place = tuple(np.argwhere(~(np.abs(np.rint(values * 2.0**self.fraction)) < limit))[0])
         at = f"{name}[{', '.join(map(str, place))}]" if place else name
+        if place and values.shape[-1] == len(columns):
+            at = f"{name} of column {columns[place[-1]]}"
         return DataError(
-            f"{at} is {values[place]:.6g}: in a masked sum over {parties} sites a number must be below "
-            f"{self.bound(parties):.3g} in magnitude. Bring the column into other units."
+            f"{at} cannot be added under masks: over {parties} sites a number must be finite and below "
+            f"{self.bound(parties):.3g} in magnitude. Bring the column into the same units at every site, "
+            "none of them so small."
         )
 
     def decode(self, words: Words) -> NDArray[np.float64]:

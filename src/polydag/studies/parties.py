@@ -135,10 +135,16 @@ def _require_some(tables: Mapping[str, Any], column: str | None) -> None:
 def _require_numbers(frame: pd.DataFrame, name: str, *, lagged: bool) -> None:
     words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "iuf"]
     if words:
+        import pandas as pd
+
+        numbers = pd.to_numeric(frame[words[0]].astype(str), errors="coerce")
+        example = frame[words[0]][numbers.isna()].iloc[:1].tolist()
+        such = f" ({example[0]!r})" if example else ""
         apart = f" If it tells series apart, say --set realisation={words[0]}." if lagged else ""
         raise DataError(
-            f"{name}: column {words[0]} holds labels, not numbers. Federated methods need numbers in every "
-            f"column: leave it out with --columns, at every site.{apart}"
+            f"{name}: column {words[0]} holds labels{such}, not numbers. Federated methods need numbers in "
+            "every column: write them with a point and without units, or leave the column out with "
+            f"--columns, at every site.{apart}"
         )
 
 

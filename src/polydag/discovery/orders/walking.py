@@ -14,7 +14,7 @@ from polydag.discovery.orders import Orders, State
 from polydag.discovery.orders.jumps import Jump, jumped
 
 Index = NDArray[np.int64]
-_APART = 3  # relocations for every jump that is tried
+_APART = 3  # relocations for every arrangement, and for every jump that is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,8 @@ class OrderWalker:
         moved = 0
         for begin in range(0, steps, self._between):
             moved += self._space.relocate(found, min(self._between, steps - begin), power, rng, self._room)
-            self._space.arrange(found, self._between // 3, power, rng, self._room, self._desk)
+            if arranged := self._between // _APART:
+                self._space.arrange(found, arranged, power, rng, self._room, self._desk)
             found = self._redrawn(found, power, rng)
             found = self._jumped(found, power, rng)
         return found, moved / steps

@@ -37,7 +37,9 @@ class Differences:
     unique : array of shape (tasks, n, n)
         That it is in this task and in no other.
     shared : array of shape (n, n)
-        That all tasks have it.
+        That all tasks have it; the smallest of the views, where each task has its own.
+    views : array of shape (tasks, n, n)
+        The same from the view of each task. None where there is one view only.
     together : array of shape (tasks, tasks, n, n)
         That it is in both of two tasks, computed from the view of the first. None where marginals are
         multiplied: it is not stored for many tasks.
@@ -51,27 +53,31 @@ class Differences:
     unique: Array
     shared: Array
     basis: str
+    views: Array | None = None
     together: Array | None = None
 
     def table(self) -> pd.DataFrame:
         """One row for each ordered pair of variables; the edge most probably in one task only comes first.
 
-        Columns: source, target, `in <task>` for each task, shared, `only in <task>` for each task, basis.
+        Columns: source, target, `in <task>` for each task, shared, `only in <task>` for each task, basis; and
+        `shared from <task>` where each task has a view of its own.
         """
-        return self._table(self.tasks, self.edges, self.shared, self.unique)
+        return self._table(self.tasks, self.edges, self.shared, self.unique, self.views)
 
     def pair(self, first: int, second: int) -> pd.DataFrame:
         """The same for two of the tasks: `only in <first>` is in the first and not in the second."""
         a, b = self.edges[first], self.edges[second]
-        if self.together is not None:
-            of_a, of_b = self.together[first, second], self.together[second, first]
-        else:
-            of_a = of_b = np.minimum(a, b) if self.basis == POOLED else a * b
-        only = np.clip(np.array([a - of_a, b - of_b]), 0.0, 1.0)
         tasks = (self.tasks[first], self.tasks[second])
-        return self._table(tasks, np.array([a, b]), np.minimum(of_a, of_b), only)
+        if self.together is None:
+            both = np.minimum(a, b) if self.basis == POOLED else a * b
+            return self._table(tasks, np.array([a, b]), both, np.array([a - both, b - both]))
+        views = np.array([self.together[first, second], self.together[second, first]])
+        only = np.clip(np.array([a, b]) - views, 0.0, 1.0)
+        return self._table(tasks, np.array([a, b]), views.min(axis=0), only, views)
 
-    def _table(self, tasks: Sequence[str], edges: Array, shared: Array, unique: Array) -> pd.DataFrame:
+    def _table(
+        self, tasks: Sequence[str], edges: Array, shared: Array, unique: Array, views: Array | None = None
+    ) -> pd.DataFrame:
         import pandas as pd
 
         n = len(self.names)
@@ -82,6 +88,8 @@ class Differences:
         columns["shared"] = shared[i, j]
         columns |= {f"only in {task}": unique[k, i, j] for k, task in enumerate(tasks)}
         columns["basis"] = self.basis
+        if views is not None:
+            columns |= {f"shared from {task}": views[k, i, j] for k, task in enumerate(tasks)}
         order = np.argsort(-unique[:, i, j].max(axis=0), kind="stable")
         return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
@@ -105,8 +113,8 @@ def from_joint(names: tuple[str, ...], tasks: tuple[str, ...], views: Sequence[J
     """Each task's view of itself and the others.
 
     The prior of Theorem 1 penalises what the task in question adds to the others, so each task has a joint
-    posterior of its own. What is only in a task is taken from that task's view; of what all share, the
-    smallest of the views.
+    posterior of its own. What is only in a task is taken from that task's view; what all share is there from
+    every view, and as the smallest of them.
     """
     K, n = len(tasks), len(names)
     together = np.zeros((K, K, n, n))
@@ -114,12 +122,14 @@ def from_joint(names: tuple[str, ...], tasks: tuple[str, ...], views: Sequence[J
         others = [j for j in range(K) if j != k]
         together[k, others] = view.together
         together[k, k] = view.posterior.probabilities
+    shared = np.array([view.shared for view in views])
     return Differences(
         names,
         tasks,
         np.array([view.posterior.probabilities for view in views]),
         np.array([view.unique for view in views]),
-        np.min([view.shared for view in views], axis=0),
+        shared.min(axis=0),
         JOINT,
+        shared,
         together,
     )
