@@ -1,11 +1,14 @@
-"""Keep what a finished reproduction of the tasks paper found beside the other results.
+"""Keep what a finished reproduction found beside the other results, under the paper's name.
 
     polydag reproduce multitask --table 2 --preset published --trials 10 --out runs/tasks-paper
-    python benchmarks/multitask_paper.py runs/tasks-paper --name published
+    python benchmarks/reproduced.py multitask runs/tasks-paper --name published
+    polydag reproduce federated --figure 1 --seeds 5 --out runs/parties-paper
+    python benchmarks/reproduced.py federated runs/parties-paper
 
-Tables go to results/multitask_table<number>[_name].csv, where `p_del` is "all", or the probability of
-deletion where the table is there for each of them apart. Of the brain study the tests of figure 6 and the
-largest differences between the groups (figure 7) are kept; of all that is sampled, how well chains agree.
+Tables go to results/<paper>_table<number>[_name].csv, where `p_del` is "all", or the probability of deletion
+where the table is there for each of them apart; figures of means and errors to <paper>_figure<number>.csv. Of
+the brain study the tests of figure 6 and the largest differences between the groups (figure 7) are kept; of
+all that is sampled, how well chains agree.
 """
 
 from __future__ import annotations
@@ -17,10 +20,14 @@ from pathlib import Path
 import pandas as pd
 from keeping import keep, machine
 
+SMALL = {
+    "multitask": ("chains_*.csv", "figure6_tests.csv"),
+    "federated": ("figure?.csv",),
+}
 MOST = 40  # differences between groups that are kept, of each kind
 
 
-def tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+def found(paper: str, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     """What is kept, by name."""
     for path in sorted(folder.glob("table*.csv")):
         parts = [pd.read_csv(path).assign(p_del="all")]
@@ -28,20 +35,22 @@ def tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
         if apart.exists():
             parts.append(pd.read_csv(apart))
         yield path.stem, pd.concat(parts, ignore_index=True)
-    for path in sorted([*folder.glob("chains_*.csv"), *folder.glob("figure6_tests.csv")]):
-        yield path.stem, pd.read_csv(path)
+    for pattern in SMALL[paper]:
+        for path in sorted(folder.glob(pattern)):
+            yield path.stem, pd.read_csv(path)
     for path in folder.glob("figure7_differences.csv"):
         yield path.stem, pd.read_csv(path).groupby(["data", "subjects"], sort=False).head(MOST)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Keep what was reproduced")
+    parser.add_argument("paper", choices=list(SMALL))
     parser.add_argument("folder", type=Path, help="what polydag reproduce wrote")
     parser.add_argument("--name", default="", help="what tells it from other runs, added to the files' names")
     chosen = parser.parse_args()
     ending = f"_{chosen.name}" if chosen.name else ""
-    for name, table in tables(chosen.folder):
-        keep(f"multitask_{name}{ending}", table.round(6).to_dict("records"), machine("polydag"))
+    for name, table in found(chosen.paper, chosen.folder):
+        keep(f"{chosen.paper}_{name}{ending}", table.round(6).to_dict("records"), machine("polydag"))
 
 
 if __name__ == "__main__":
