@@ -397,7 +397,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys
 def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    clock = iter((0, 29, 31, 32, 60, 61, 62))
+    clock = iter((0, 29, 31, 32, 60, 61, 62, 63, 92))
     monkeypatch.setattr(cli_progress.time, "monotonic", lambda: next(clock))
     with cli_progress.shown(quiet=False):
         for step in ((0, 2, "hall"), (1, 2, "room")):
@@ -405,10 +405,13 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
         report("sweeping", 1, 3, "floor")
         report("sweeping", 3, 3, "floor")
         report("dusting", 1)
-        report("house", 2, 2)
-    first, second = capsys.readouterr().err.splitlines()
+        report("house", 2, 2)  # the dusting, which did not say how much there was, is over with it
+        report("garden", 0, 2)
+        report("mowing", 1, 9)
+    first, second, third = capsys.readouterr().err.splitlines()
     assert first.endswith(" house 1/2 room")
     assert second.endswith(" house 1/2 room; dusting")
+    assert third.endswith(" garden 0/2; mowing 1/9")
 
 
 # Real processes

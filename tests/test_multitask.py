@@ -166,6 +166,9 @@ def test_tables_that_do_not_fit() -> None:
     controls, patients = clinics()
     with pytest.raises(DataError, match="patients lacks the column smoke, which controls has"):
         MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns="smoke")})
+    spelt = patients.rename(columns={"smoke": "Smoke"})
+    with pytest.raises(DataError, match=r"task 2 lacks the column smoke \(it has 'Smoke', written differ"):
+        MultitaskDiscovery().fit([controls, spelt])
     with pytest.raises(DataError, match="controls lacks the column age, which patients has"):
         MultitaskDiscovery().fit({"controls": controls, "patients": patients.assign(age="old")})
     with pytest.raises(DataError, match="patients has no rows"):

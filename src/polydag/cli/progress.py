@@ -84,9 +84,12 @@ class _Lines:
         self._running: dict[str, Step] = {}
 
     def __call__(self, step: Step) -> None:
-        self._running[step.task] = step
-        if step.done == step.total:
-            del self._running[step.task]
+        known = list(self._running)
+        if step.task in known:  # what began after it was a part of it, and is over
+            for over in known[known.index(step.task) :]:
+                del self._running[over]
+        if step.done != step.total:
+            self._running[step.task] = step
         now = time.monotonic()
         if now - self._last < _SECONDS:
             return

@@ -111,9 +111,11 @@ def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
             if missing:
                 listed = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
                 many, it = ("s", "them") if len(missing) > 1 else ("", "it")
+                spelt = [c for c in columns[one] if c.strip().casefold() == missing[0].strip().casefold()]
+                alike = f" (it has {spelt[0]!r}, written differently)" if spelt else ""
                 raise DataError(
-                    f"{one} lacks the column{many} {listed}, which {other} has. Tasks need the same columns: "
-                    f"leave {it} out everywhere, or add {it}."
+                    f"{one} lacks the column{many} {listed}{alike}, which {other} has. Tasks need the same "
+                    f"columns: leave {it} out everywhere, or add {it}."
                 )
     return names
 

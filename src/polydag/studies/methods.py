@@ -12,6 +12,7 @@ from polydag.studies.config import Config
 
 # Set by the study itself, from the knowledge file, the seed and the number of processes.
 _OWN = ("knowledge", "random_state", "n_jobs")
+_OPTIONS = ("method", "seed", "columns", "knowledge", "missing", "jobs")  # of the command line, not settings
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 
 
@@ -75,7 +76,8 @@ def chosen(known: Mapping[str, Any], given: Mapping[str, Any], whose: str) -> di
         own = own if own in known else f"{own}_"
         if own not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"{whose} has no setting {name}. Its settings are {names}.")
+            option = f" Use --{name}, which is an option." if name in _OPTIONS else ""
+            raise UsageError(f"{whose} has no setting {name}.{option} Its settings are {names}.")
         if value is None and known[own] is not None:
             raise UsageError(f"{whose}: None cannot be recorded for the setting {own}.")
         result[own] = value
