@@ -35,7 +35,8 @@ from polydag.graph import Graph
 from polydag.learners import BayesianDiscovery
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
-from test_exact_posterior import enumerated, orders_of, random_table
+from tables import random_table
+from test_exact_posterior import enumerated, orders_of
 
 Mask = NDArray[np.bool_]
 

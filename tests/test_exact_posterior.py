@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracles import all_dags
 from polydag.discovery import exact_posterior, family_table, lattice, with_prior
-from polydag.discovery.families import FamilyTable, all_others
+from polydag.discovery.families import FamilyTable
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge
@@ -24,14 +24,10 @@ from polydag.posterior import Posterior
 from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from tables import random_table
 
 GOLDEN = Path(__file__).parent / "golden"
 Array = NDArray[np.float64]
-
-
-def random_table(n: int, top: int, seed: int, spread: float = 3.0) -> FamilyTable:
-    scores = spread * np.random.default_rng(seed).standard_normal((n, n_subsets(n - 1, top)))
-    return FamilyTable(tuple("abcdefghijklmnop"[:n]), all_others(n), top, scores)
 
 
 def dag_score(table: FamilyTable, dag: NDArray[np.bool_]) -> float:

@@ -22,8 +22,8 @@ from polydag.discovery.partition.posterior import partition_posterior
 from polydag.discovery.ranked import rank
 from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError
+from tables import random_table
 from test_dag_samples import log_scores, uniform_over_dags
-from test_exact_posterior import random_table
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from oracles import all_dags
 from polydag.discovery import exact_posterior, family_table, with_prior
-from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.subsets import n_subsets
+from polydag.discovery.families import FamilyTable
 from polydag.discovery.transfer import (
     Averaged,
     ByDifference,
@@ -34,17 +33,13 @@ from polydag.errors import DataError, UsageError
 from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
+from tables import random_table
 
 GOLDEN = Path(__file__).parent / "golden"
 Array = NDArray[np.float64]
 Weight = Callable[[int, int], float]
 PRIORS = [Averaged("all"), Averaged("truncated"), Fixed(0.0), Fixed(0.6, "all"), Fixed(0.6, "truncated")]
 NAMES = ["averaged", "averaged, truncated", "no transfer", "fixed", "fixed, truncated"]
-
-
-def random_table(n: int, top: int, seed: int, spread: float = 3.0) -> FamilyTable:
-    scores = spread * np.random.default_rng(seed).standard_normal((n, n_subsets(n - 1, top)))
-    return FamilyTable(tuple("abcdefghijklmnop"[:n]), all_others(n), top, scores)
 
 
 def brute_weight(prior: TransferPrior, top: int) -> Weight:
