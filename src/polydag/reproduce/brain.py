@@ -120,8 +120,13 @@ def data_sets() -> dict[str, Groups]:
     return found
 
 
-def learned(tables: Mapping[str, Sequence[Levels]], method: str, settings: Mapping[str, Any]) -> Fits:
-    """The posterior of every edge in each group, from the scans of some subjects."""
+def learned(
+    tables: Mapping[str, Sequence[Levels]], method: str, settings: Mapping[str, Any], seed: int = 0
+) -> Fits:
+    """The posterior of every edge in each group, from the scans of some subjects.
+
+    Draws of subjects have seeds of their own, so that what chains leave open shows in how draws vary.
+    """
     frames = {
         name: pd.DataFrame(np.concatenate(list(subjects))).astype(pd.CategoricalDtype([0, 1, 2, 3]))
         for name, subjects in tables.items()
@@ -131,7 +136,7 @@ def learned(tables: Mapping[str, Sequence[Levels]], method: str, settings: Mappi
         max_parents=2,
         method="mcmc",
         max_candidates=None,
-        random_state=0,
+        random_state=seed,
         **settings,
     )
     return fitted(model, frames)
@@ -178,7 +183,7 @@ def small_samples(trials: int, preset: str) -> dict[str, pd.DataFrame]:
 
                 def compute(groups: Groups = groups, count: int = count, trial: int = trial) -> Fits:
                     some = _drawn(groups, count, trial)
-                    return stacked([learned(some, method, settings) for method in METHODS])
+                    return stacked([learned(some, method, settings, trial + 1) for method in METHODS])
 
                 own.append(kept(f"brain small {preset} {data} {count} {trial}", compute))
             drawn.append(stacked(own))
@@ -258,7 +263,8 @@ def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
                 report(f"figure 7, {data}", 1 + k * trials + trial, steps, note)
 
                 def compute(groups: Groups = groups, count: int | None = count, trial: int = trial) -> Fits:
-                    return learned(_drawn(groups, count, trial + 1, replace=True), "MTL", settings)
+                    some = _drawn(groups, count, trial + 1, replace=True)
+                    return learned(some, "MTL", settings, trial + 1)
 
                 again.append(kept(f"brain networks {preset} {data} {many} {trial}", compute))
             drawn = stacked(again)
