@@ -39,7 +39,7 @@ def found(paper: str, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
         for path in sorted(folder.glob(pattern)):
             yield path.stem, pd.read_csv(path)
     for path in folder.glob("figure7_differences.csv"):
-        yield path.stem, pd.read_csv(path).groupby(["data", "subjects"], sort=False).head(MOST)
+        yield path.stem, pd.read_csv(path).groupby(["data", "subjects", "of"], sort=False).head(MOST)
 
 
 def main() -> None:

@@ -410,15 +410,22 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     assert maps.loc[maps["subjects"] == "all", "probability"].notna().all()
     apart = pd.read_csv(folder / "figure7_differences.csv", dtype={"subjects": str})
     assert set(apart["groups"]) == {"controls − patients"}
-    for _, own in apart.groupby("subjects"):
+    assert set(apart["of"]) == {"connection", "edge"}
+    for _, own in apart.groupby(["subjects", "of"]):
         assert own["mean"].abs().is_monotonic_decreasing
     assert (apart["sure"] == (np.sign(apart["low"]) * np.sign(apart["high"]) > 0)).all()
     whole = maps[maps["subjects"] == "all"].pivot_table(
         index=["source", "target"], columns="group", values="probability", fill_value=0.0
     )
-    compared = apart[apart["subjects"] == "all"].set_index(["source", "target"])["probability"]
-    expected = (whole["controls"] - whole["patients"]).reindex(compared.index)
-    np.testing.assert_allclose(compared, expected, atol=2 * brain._SHOWN)
+    every = apart[apart["subjects"] == "all"].set_index(["source", "target"])
+    compared = every.loc[every["of"] == "edge", "probability"]
+    gap = whole["controls"] - whole["patients"]
+    np.testing.assert_allclose(compared, gap.reindex(compared.index), atol=2 * brain._SHOWN)
+    connected = every.loc[every["of"] == "connection", "probability"]
+    turned = gap.reindex(connected.index.swaplevel()).fillna(0.0).to_numpy()
+    np.testing.assert_allclose(
+        connected, gap.reindex(connected.index).fillna(0.0) + turned, atol=4 * brain._SHOWN
+    )
     assert len(pd.read_csv(folder / "table2.csv")) == 6
     heat = ["figure7-simulated-2.svg", "figure7-simulated-all.svg"]
     expected = {"figure4.svg", "figure5.svg", "figure6.svg", *heat}

@@ -297,15 +297,25 @@ def _network_rows(
 def _difference_rows(
     labels: dict[str, str], drawn: Fits, whole: Fits | None, names: Sequence[str], groups: Sequence[str]
 ) -> pd.DataFrame:
-    """How much more probable edges are in the first group, those that differ most first.
+    """How much more probable connections and edges are in the first group, those that differ most first.
 
+    A connection is an edge in either direction: directions differ between groups where neither can be known.
     `sure` are differences with the same sign in the middle 90 % of the draws.
     """
-    at_once = None if whole is None else whole.P[0] - whole.P[1]
-    own = {**labels, "groups": f"{groups[0]} − {groups[1]}"}
-    table = _spread(drawn.P[:, 0] - drawn.P[:, 1], at_once, names, own)
-    table["sure"] = (table["low"] > 0) | (table["high"] < 0)
-    return table.iloc[np.argsort(-table["mean"].abs(), kind="stable")]
+    parts = []
+    for what, of in (("connection", _connections), ("edge", np.asarray)):
+        each = of(drawn.P[:, 0] - drawn.P[:, 1])
+        at_once = None if whole is None else of(whole.P[0] - whole.P[1])
+        own = {**labels, "groups": f"{groups[0]} − {groups[1]}", "of": what}
+        table = _spread(each, at_once, names, own)
+        table["sure"] = (table["low"] > 0) | (table["high"] < 0)
+        parts.append(table.iloc[np.argsort(-table["mean"].abs(), kind="stable")])
+    return pd.concat(parts, ignore_index=True)
+
+
+def _connections(D: Array) -> Array:
+    """Both directions together, in the upper triangle."""
+    return np.triu(D + np.swapaxes(D, -1, -2), 1)
 
 
 def _spread(each: Array, whole: Array | None, names: Sequence[str], labels: dict[str, str]) -> pd.DataFrame:
