@@ -251,7 +251,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch, block: int) -> N
     table = random_table(6, 3, 1, 300.0)
     level = np.array([0, 1, 1, 2, 3, 2])
     expected = Partitions(table).state(level).logs
-    monkeypatch.setattr(ranked, "BLOCK", block)
+    monkeypatch.setattr(ranked, "_BLOCK", block)
     np.testing.assert_allclose(Partitions(table).state(level).logs, expected, rtol=1e-13)
 
 

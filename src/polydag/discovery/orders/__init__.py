@@ -53,10 +53,11 @@ class Orders:
         n, c = table.candidates.shape
         self.table = table
         self.ranked = rank(undominated(table))
-        self._pairs = pairs(self.ranked)
-        self._most = self._pairs.sums(n)
-        self._position = np.zeros((n, n), dtype=np.int64)
-        self._position[np.arange(n)[:, None], table.candidates] = np.arange(c)
+        by_pair = pairs(self.ranked)
+        self._most = by_pair.sums(n)
+        position = np.zeros((n, n), dtype=np.int64)
+        position[np.arange(n)[:, None], table.candidates] = np.arange(c)
+        self._known = (self.ranked, by_pair, self._most, position)  # what the weights of places need
         self._near = _nearest(table)
 
     @property
@@ -86,8 +87,7 @@ class Orders:
         """Draw the places of random variables anew, in place; how many went elsewhere."""
         from polydag.discovery.orders._kernels import relocations
 
-        known = (self.ranked, self._pairs, self._most, self._position)
-        return int(relocations(*known, *state, count, power, rng, room))
+        return int(relocations(*self._known, *state, count, power, rng, room))
 
     def arrange(
         self, state: State, count: int, power: float, rng: np.random.Generator, room: Room, desk: Desk
@@ -103,8 +103,7 @@ class Orders:
         from polydag.discovery.orders._kernels import weigh_places
 
         room = self.room()
-        known = (self.ranked, self._pairs, self._most, self._position)
-        weigh_places(*known, *self.state(order), node, 1.0, room)
+        weigh_places(*self._known, *self.state(order), node, 1.0, room)
         weights: Array = room.weights
         return weights
 

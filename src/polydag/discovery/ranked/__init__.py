@@ -20,9 +20,9 @@ from polydag.errors import DataError
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-BLOCK = 128  # families that are summed side by side, at most
-FIRST = 8  # in the first block of a node; twice as many in each that follows
-SPAN = 600.0  # logarithms within a block
+_BLOCK = 128  # families that are summed side by side, at most
+_FIRST = 8  # in the first block of a node; twice as many in each that follows
+_SPAN = 600.0  # logarithms within a block
 _DROPPED = 1e-13  # of a sum, at most, by families that are left out for their subsets
 
 
@@ -64,32 +64,32 @@ class Ranked(NamedTuple):
 
 def rank(table: FamilyTable) -> Ranked:
     """Sort the families of a table with the prior in it."""
-    masks = _masks(table)
-    first, start, parts, numbers, values, references, tails = [0], [0], [], [], [], [], []
-    for node in range(table.n):
-        scores = table.scores[node]
-        order = np.argsort(-scores, kind="stable")
-        order = order[scores[order] > -np.inf]
+    numbers, scores = [], []
+    for node, own in enumerate(table.scores):
+        order = np.argsort(-own, kind="stable")
+        order = order[own[order] > -np.inf]
         if not len(order):
             raise DataError(f"No parent set of {table.names[node]} is allowed.")
-        own = scores[order]
-        cuts = _cuts(own)
-        reference = own[cuts[:-1]]
-        value = np.exp(own - np.repeat(reference, np.diff(cuts)))
-        sums = np.log(np.add.reduceat(value, cuts[:-1])) + reference
-        parts.append(masks[:, order])
         numbers.append(order)
-        values.append(value)
-        references.append(reference)
-        tails.append(np.logaddexp.accumulate(sums[::-1])[::-1])
-        start.extend((cuts[1:] + start[-1]).tolist())
-        first.append(len(start) - 1)
+        scores.append(own[order])
+    number = np.concatenate(numbers)
+    begin = np.cumsum([0, *map(len, numbers)])
+    first, start, values, reference, tail = blocks(np.concatenate(scores), begin)
     return Ranked(
-        np.ascontiguousarray(table.candidates), np.array(first), np.array(start),
-        np.ascontiguousarray(np.concatenate(parts, axis=1)), np.concatenate(values),
-        np.concatenate(numbers).astype(np.int32), np.ascontiguousarray(table.sets),
-        np.concatenate(references), np.concatenate(tails),
+        np.ascontiguousarray(table.candidates), first, start, np.ascontiguousarray(_masks(table)[:, number]),
+        values, number.astype(np.int32), np.ascontiguousarray(table.sets), reference, tail,
     )  # fmt: skip
+
+
+def blocks(scores: Array, begin: Index) -> tuple[Index, Index, Array, Array, Array]:
+    """Lists of falling log scores, which begin at `begin`, in blocks.
+
+    `first`, `start`, `values`, `reference` and `tail` of `Ranked`.
+    """
+    from polydag.discovery.ranked._blocks import cut, scale
+
+    first, start = cut(scores, begin, _FIRST, _BLOCK, _SPAN)
+    return first, start, *scale(scores, first, start)
 
 
 def undominated(table: FamilyTable) -> FamilyTable:
@@ -136,13 +136,3 @@ def _masks(table: FamilyTable) -> NDArray[np.uint64]:
         position = members[there].astype(np.uint64)
         masks[position // np.uint64(64), there] |= np.uint64(1) << position % np.uint64(64)
     return masks
-
-
-def _cuts(scores: Array) -> Index:
-    """Where blocks begin and end: not too long, and with scores that are near each other."""
-    cuts, most = [0], FIRST
-    while cuts[-1] < len(scores):
-        near = int(np.searchsorted(-scores, SPAN - scores[cuts[-1]], side="right"))
-        cuts.append(min(near, cuts[-1] + most, len(scores)))
-        most = min(2 * most, BLOCK)
-    return np.array(cuts)

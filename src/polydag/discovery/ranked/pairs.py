@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.discovery.ranked import BLOCK, FIRST, SPAN, Ranked
+from polydag.discovery.ranked import Ranked, blocks
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -37,11 +37,10 @@ class Pairs(NamedTuple):
 
 def pairs(ranked: Ranked) -> Pairs:
     """Gather the families of every pair of variables."""
-    from polydag.discovery.ranked._pairs import count, cut, gather, scale
+    from polydag.discovery.ranked._pairs import count, gather
 
     n = len(ranked.candidates)
     begin = np.concatenate([[0], np.cumsum(count(ranked, n))])
     masks, scores = gather(ranked, n, begin)
-    first, start = cut(scores, begin, FIRST, BLOCK, SPAN)
-    values, reference, tail = scale(scores, first, start)
+    first, start, values, reference, tail = blocks(scores, begin)
     return Pairs(first, start, masks, values, reference, tail)
