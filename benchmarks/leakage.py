@@ -127,10 +127,15 @@ def root(matrix: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def from_moments(ear: Listening) -> list[np.ndarray]:
-    """The scatter that was sent."""
-    sent = [read(answer, "scatter[]") for answer in ear.answered]
-    return [scatter / (K * N) for scatter in sent if scatter is not None]
+def from_moments(ear: Listening, centre: np.ndarray) -> list[np.ndarray]:
+    """The statistics that were sent, about the common centre."""
+    found = []
+    for answer in ear.answered:
+        n, sums, scatter = (read(answer, f"{name}[]") for name in ("rows", "sums", "scatter"))
+        if n is not None and sums is not None and scatter is not None:
+            shift = np.outer(sums, centre)
+            found.append((scatter - shift - shift.T + n * np.outer(centre, centre)) / (K * N))
+    return found
 
 
 def attacks(seed: int) -> list[dict[str, Any]]:
@@ -147,7 +152,7 @@ def attacks(seed: int) -> list[dict[str, Any]]:
         tried.append(("admm", protection, f"best of {len(estimates)} rounds", estimates))
         tried.append(("admm", protection, "mean of all rounds", [np.mean(estimates, axis=0)]))
         ear, _ = overheard(parts, method="moments", privacy=protection)
-        tried.append(("moments", protection, "as sent", from_moments(ear)))
+        tried.append(("moments", protection, "as sent", from_moments(ear, centre)))
     for epsilon in (1.0, 10.0):
         _, end = overheard(parts, method="moments", epsilon=epsilon, bounds=(-20.0, 20.0))
         noisy = end["scatter[]"] / end["rows[]"] / K

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from typer.testing import CliRunner
 
 from polydag import FederatedNotears, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
@@ -24,12 +25,14 @@ from polydag.federated.network_model import NetworkModel
 from polydag.federated.networks import Kind, NetworkLocal, NetworkLoss
 from polydag.federated.resuming import pack, unpack
 from polydag.federated.schedules import Default
+from polydag.federated.voting import NetworkVoting
 from polydag.learners import EqualVariance
 from polydag.learners.lagged import NotearsLagged
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.lagged import lagged_statistics, slice_names
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP
+from polydag.solvers.network_choice import penalty_path
 from polydag.solvers.nonlinear import minimise
 from polydag.studies.parties import PartiesConfig, load
 
@@ -192,6 +195,42 @@ def test_other_ways_with_networks(settings: dict[str, object], dag: Graph, parts
         assert model.weights_[model.graph_.adjacency].min() >= 0.3
     if settings["model"] == "masked":
         assert model.raw_weights_.max() <= 1
+
+
+def test_votes_of_networks_take_the_penalty_with_the_least_sum_of_the_parties_own_criteria(
+    parts: list[pd.DataFrame],
+) -> None:
+    settings = {"model": "mlp", "hidden": 3, "method": "voting", "random_state": 0}
+    model = FederatedNotears(**OPEN, **settings).fit(parts)  # type: ignore[arg-type]
+    lambdas = penalty_path(parts[0].shape[1], float(np.mean([len(part) for part in parts])))
+    learners = [NotearsMLP(lambda_=each, hidden=3, random_state=0) for each in lambdas]
+    alone = [[clone(learner).fit(part) for part in parts] for learner in learners]
+    sums = [sum(own.criterion_ for own in fits) for fits in alone]
+    best = int(np.argmin(sums))
+    assert model.lambda_used_ == lambdas[best]
+    assert model.criterion_ == pytest.approx(sums[best])
+    assert model.history_["lambda_"].tolist() == lambdas
+    shares = np.mean([own.graph_.adjacency for own in alone[best]], axis=0)
+    assert model.votes_ == pytest.approx(shares)
+    fixed = FederatedNotears(lambda_=lambdas[best], **OPEN, **settings).fit(parts)  # type: ignore[arg-type]
+    assert np.array_equal(fixed.graph_.adjacency, model.graph_.adjacency)
+    two = [part.iloc[:40, :2] for part in (*parts, parts[0])]
+    known = FederatedNotears(**OPEN, **settings).fit(two)  # type: ignore[arg-type]
+    masked = FederatedNotears(**settings).fit(two)  # type: ignore[arg-type]
+    assert masked.lambda_used_ == known.lambda_used_
+    assert masked.criterion_ == pytest.approx(known.criterion_)
+    stable = FederatedNotears(lambda_="stability", **OPEN, **settings).fit(two)  # type: ignore[arg-type]
+    assert stable.lambda_used_ in stable.history_["lambda_"].tolist()
+
+
+def test_votes_of_networks_can_be_saved_between_their_rounds(parts: list[pd.DataFrame]) -> None:
+    coordinator = Coordinator(NetworkVoting(tuple(NAMES)))
+    learner = NotearsMLP(hidden=2, random_state=0)
+    sites = {f"site {k}": Site(NetworkLocal(part, "mlp", 2, learner)) for k, part in enumerate(parts)}
+    whole = run(coordinator, sites)
+    half = unpack(pack(run(coordinator, sites, rounds=1)), sites)
+    assert not half.finished
+    assert same_arrays(run(coordinator, sites, half).coordinator.result, whole.coordinator.result)
 
 
 def test_what_is_known_is_honoured(dag: Graph, parts: list[pd.DataFrame]) -> None:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from polydag.errors import DataError
+from polydag.federated.ballots import ballots, fits_alone
 from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
 from polydag.federated.messages import Arrays
@@ -91,7 +91,7 @@ class LinearLocal:
         return {
             "centre": Task(self._centre, {"group": "d"}, ("columns",)),
             "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
-            "scatter": Task(self._scatter, {"centre": "gd"}, ("regimes",)),
+            "scatter": Task(self._scatter, {"centre": "d"}, ("columns", "regimes")),
             "consensus": Task(self._consensus, {"W": "ldd", "rho": "l"}, ("relax",), _CONSTANTS),
             "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
             "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
@@ -156,18 +156,18 @@ class LinearLocal:
         return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The statistics about the common centre, per set of intervened variables."""
+        """The statistics about a common centre, per set of intervened variables."""
         d = len(self.names)
-        centre = ask.arrays["centre"][0]
+        centre = ask.arrays["centre"]
         parts = {frozenset(): self.stats} if isinstance(self.stats, GaussianStats) else self.stats.parts
-        sent: dict[str, Array] = {}
+        sent: dict[str, Array] = {"log_scales": log_scales(self.n_rows, self.deviations())}
         for regime in ask.meta["regimes"]:
             part = parts.get(frozenset(regime))
             label = ",".join(regime)
             off = np.zeros(d) if part is None else part.mean - centre
             n = 0.0 if part is None else part.n
             sent[f"rows[{label}]"] = np.array([n])
-            sent[f"offsets[{label}]"] = n * off
+            sent[f"sums[{label}]"] = n * off
             scatter = np.zeros((d, d)) if part is None else part.scatter + n * np.outer(off, off)
             sent[f"scatter[{label}]"] = scatter
         return state, sent
@@ -238,27 +238,8 @@ class LinearLocal:
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
         scales = log_scales(self.n_rows, self.deviations())
-        return state, {**own_vote(self.learner, self.stats, len(self.names), ask), "log_scales": scales}
-
-
-def own_vote(learner: Any, data: Any, d: int, ask: Ask) -> Arrays:
-    """What a learner finds in a site's data alone, at each of several penalties where these are given."""
-    if "lambdas" not in ask.arrays:
-        edges, weights = _alone(learner, data, d)
-    else:
-        learners = [clone(learner).set_params(lambda_=float(each)) for each in ask.arrays["lambdas"]]
-        found = [_alone(each, data, d) for each in learners]
-        edges, weights = (np.array(part) for part in zip(*found, strict=True))
-    return {"edges": edges, "weights": weights}
-
-
-def _alone(learner: Any, data: Any, d: int) -> tuple[Array, Array]:
-    """Edges and weights; a site whose rows do not do for learning finds none."""
-    try:
-        graph = learner.fit(data).graph_
-    except DataError:
-        return np.zeros((d, d)), np.zeros((d, d))
-    return graph.adjacency.astype(float), np.array(graph.weights)
+        found = ballots(fits_alone(self.learner, self.stats, ask), len(self.names), ask)
+        return state, {**found, "log_scales": scales}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

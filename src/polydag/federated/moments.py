@@ -1,22 +1,26 @@
 """Section 4 of the paper: summed sufficient statistics, then any pooled learner.
 
 The sum of the sites' statistics about a common centre is that of the pooled rows, so the answer is that of
-pooling. One round of statistics, after one in which the centre is agreed on: sums of squares about it do not
-lose digits where means are large.
+pooling. The centre is zero, and one round is all. Sums of squares about zero lose digits where means are
+large beside standard deviations; only where more than four are lost, a second round is about the common mean.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
-from polydag.federated.groups import centre_question, require_rows
+from polydag.federated.groups import require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.stats import GaussianStats, Regimes
+
+_LOST = 1e4  # the square of a mean over the variance: a sum about zero has as many times its rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,32 +28,31 @@ class Moments:
     """The coordinator's side; its answer are the pooled statistics, which `statistics` reads."""
 
     names: tuple[str, ...]
-    group: NDArray[np.int64]
     regimes: tuple[frozenset[str], ...] = (frozenset(),)
 
     @property
     def tolerates_absence(self) -> bool:
-        """The two sums must be over the same sites."""
+        """Two sums, where they are needed, must be over the same sites."""
         return False
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask for numbers of rows and sums."""
-        return {"phase": np.array("centre")}, centre_question(self.names, self.group)
+        """Ask for statistics about zero."""
+        return self._about(np.zeros(len(self.names)))
+
+    def _about(self, centre: NDArray[np.float64]) -> tuple[State, Ask]:
+        meta = {"columns": list(self.names), "regimes": [sorted(targets) for targets in self.regimes]}
+        return {"centre": centre}, Ask("scatter", {"centre": centre}, meta, returns=self._returned())
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """The centre, then the statistics."""
-        if str(state["phase"]) == "centre":
-            require_rows(self.names, self.group, total.arrays["rows"])
-            centre = total.arrays["sums"] / np.maximum(total.arrays["rows"], 1.0)[:, None]
-            regimes = [sorted(targets) for targets in self.regimes]
-            state = {"phase": np.array("scatter"), "centre": centre}
-            told = {"centre": centre, "log_scales": total.arrays["log_scales"]}
-            return state, Ask("scatter", told, {"regimes": regimes}, returns=self._returned())
-        stats = self._statistics(state["centre"][0], total.arrays)
-        whole = list(stats.values())
-        n = sum(part.n for part in whole)
-        spread = np.sqrt(sum(part.scatter.diagonal() for part in whole) / n)
-        arrays: dict[str, NDArray[np.float64]] = {"pooled_scale": spread}
+        """The statistics; about the common mean, where digits were lost about zero."""
+        stats = self._statistics(state["centre"], total.arrays)
+        scored = [[part.n for targets, part in stats.items() if name not in targets] for name in self.names]
+        require_rows(self.names, np.arange(len(self.names)), np.array([sum(rows, 0.0) for rows in scored]))
+        pooled = reduce(add, stats.values())
+        variance = np.maximum(pooled.covariance.diagonal(), 0.0)
+        if not state["centre"].any() and (pooled.mean**2 > _LOST * variance).any():
+            return self._about(pooled.mean)
+        arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
         for targets, part in stats.items():
             label = ",".join(sorted(targets))
             arrays[f"rows[{label}]"] = np.array([part.n])
@@ -59,9 +62,10 @@ class Moments:
 
     def _returned(self) -> dict[str, tuple[int, ...]]:
         d = len(self.names)
-        shapes = {"rows": (1,), "offsets": (d,), "scatter": (d, d)}
+        shapes = {"rows": (1,), "sums": (d,), "scatter": (d, d)}
         labels = [",".join(sorted(targets)) for targets in self.regimes]
-        return {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
+        each = {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
+        return {**each, "log_scales": (3, d)}
 
     def _statistics(self, centre: NDArray[np.float64], arrays: Arrays) -> dict[frozenset[str], GaussianStats]:
         parts = {}
@@ -69,7 +73,7 @@ class Moments:
             label = ",".join(sorted(targets))
             n = float(arrays[f"rows[{label}]"][0])
             if n > 0:
-                off = arrays[f"offsets[{label}]"] / n
+                off = arrays[f"sums[{label}]"] / n
                 scatter = arrays[f"scatter[{label}]"] - n * np.outer(off, off)
                 parts[targets] = GaussianStats(n, centre + off, scatter, self.names, n)
         if not parts:

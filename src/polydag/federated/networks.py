@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from polydag.federated.ballots import ballots, criteria, fits_alone
 from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
-from polydag.federated.linear import LinearLocal, known_task, lanes_of, own_vote, require_columns
+from polydag.federated.linear import LinearLocal, known_task, lanes_of, require_columns
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
 from polydag.federated.units import log_scales
@@ -107,6 +108,7 @@ class NetworkLocal:
             "average": Task(self._average, {"W": "lp", "tau": "l", **_CONSTANTS}),
             "effects": Task(self._effects, {"W": "lp"}, once=_CONSTANTS),
             "vote": Task(self._vote, meta=("columns",)),
+            "weighed votes": Task(self._weighed_votes, {"lambdas": "l"}, ("columns",)),
         }
 
     def objection(self, state: State, ask: Ask) -> str | None:
@@ -184,9 +186,15 @@ class NetworkLocal:
         return state, sent
 
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The graph that the site finds by itself."""
+        """The graph that the site finds by itself, at each of several penalties where these are given."""
         scales = log_scales(self.n_rows, self._linear.deviations())
-        return state, {**own_vote(self.learner, self.table, len(self.names), ask), "log_scales": scales}
+        found = ballots(fits_alone(self.learner, self.table, ask), len(self.names), ask)
+        return state, {**found, "log_scales": scales}
+
+    def _weighed_votes(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """The graph at each penalty, and what its networks cost on the site's rows."""
+        fits = fits_alone(self.learner, self.table, ask)
+        return state, {**ballots(fits, len(self.names), ask), **criteria(fits)}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""Votes (Na and Yang 2010): every site learns alone; an edge stays that more than half of them found."""
+"""Votes (Na and Yang 2010): every site learns alone; an edge stays that more than half of them found.
+
+With a path of penalties there are votes at each of them. Of weights the sum of the sites' losses at the mean
+weights chooses (`VotingPath`). Networks have no mean, so there each site's own networks are what is voted on
+and what is judged: the sum of the sites' own BIC chooses (`NetworkVoting`).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.federated.groups import require_spread
+from polydag.federated.groups import centre_question, require_spread
 from polydag.federated.iterative import Iterative
 from polydag.federated.linear_model import LinearModel
 from polydag.federated.messages import Arrays
 from polydag.federated.model import HISTORY, Array
 from polydag.federated.programs import Answer, Ask, State, Total
+from polydag.solvers.network_choice import penalty_path
 
 _KEPT = ("lambda_", "criterion", "history", "pooled_scale")
 
@@ -70,12 +76,8 @@ class VotingPath(Iterative):
         """Count."""
         shares, mean = _counted(total)
         weights = np.where(shares > 0.5, mean, 0.0)
-        rows = [
-            (1, lambda_, *[np.nan] * 4, 0.0, np.count_nonzero(own))
-            for lambda_, own in zip(state["lambdas"], weights, strict=True)
-        ]
         theta = weights * state["scale"][:, None]
-        history = np.array(rows, dtype=float).reshape(-1, len(HISTORY))
+        history = _history(state["lambdas"], shares)
         settled = np.ones_like(state["settled"])
         new = {"theta": theta, "history": history, "settled": settled, "shares": shares, "mean_weights": mean}
         return {**state, **new}, None
@@ -88,6 +90,46 @@ class VotingPath(Iterative):
             votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
             return state, Answer({**votes, **{name: more.arrays[name] for name in _KEPT}})
         return state, more
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkVoting:
+    """Votes of networks at every penalty of a path; the sum of the sites' own BIC chooses."""
+
+    names: tuple[str, ...]
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """Whoever is there votes, at all penalties at once."""
+        return True
+
+    def begin(self) -> tuple[State, Ask]:
+        """Ask how many rows there are."""
+        return {}, centre_question(self.names, np.zeros(len(self.names), dtype=np.int64))
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        """The path, sized for the rows of one site; then count, and choose."""
+        if "lambdas" not in state:
+            scales = total.arrays["log_scales"]
+            require_spread(self.names, scales[0])  # no rows of any site in which it varies
+            d, rows = len(self.names), float(total.arrays["rows"][0]) / total.n_sites
+            lambdas = np.array(penalty_path(d, rows))
+            shape = (len(lambdas), d, d)
+            returns = {"edges": shape, "weights": shape, "criteria": (len(lambdas),)}
+            ask = Ask("weighed votes", {"lambdas": lambdas}, {"columns": list(self.names)}, returns=returns)
+            return {"lambdas": lambdas, "log_scales": scales}, ask
+        shares, mean = _counted(total)
+        best = int(np.argmin(total.arrays["criteria"]))
+        chosen = {"lambda_": state["lambdas"][best], "criterion": total.arrays["criteria"][best]}
+        votes = {"shares": shares[best], "mean_weights": mean[best], "log_scales": state["log_scales"]}
+        return state, Answer({**votes, **chosen, "history": _history(state["lambdas"], shares)})
+
+
+def _history(lambdas: Array, shares: Array) -> Array:
+    """One round of votes at every penalty: how many edges have more than half of them."""
+    found = (shares > 0.5).sum(axis=(1, 2))
+    rows = [(1, lambda_, *[np.nan] * 4, 0.0, n) for lambda_, n in zip(lambdas, found, strict=True)]
+    return np.array(rows, dtype=float).reshape(-1, len(HISTORY))
 
 
 def _question(names: tuple[str, ...], lambdas: Array | None) -> Ask:

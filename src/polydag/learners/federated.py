@@ -32,7 +32,7 @@ from polydag.learners.party_methods import (
     read,
 )
 from polydag.learners.party_models import FAMILIES
-from polydag.learners.party_networks import LAMBDA2, Networks
+from polydag.learners.party_networks import LAMBDA2
 from polydag.learners.party_privacy import PRIVACY, check_privacy, keep_ledgers, private_local, study
 from polydag.learners.site_stability import one_after_the_other, stable_lambda
 from polydag.stats import GaussianStats, Regimes
@@ -48,8 +48,8 @@ class FederatedNotears(StructureLearner):
     Parameters
     ----------
     method : {"admm", "moments", "fedavg", "varying", "voting"}
-        "moments": sums of sufficient statistics, then `learner`; the answer of pooling, in one round of
-        statistics. "admm": parameters only are exchanged, over some fifty rounds; of the pooled covariances
+        "moments": sums of sufficient statistics, then `learner`; the answer of pooling, in one round.
+        "admm": parameters only are exchanged, over some fifty rounds; of the pooled covariances
         none are seen but those within candidate families at the end, and none at all with a number for
         `threshold`. "fedavg": as "admm", but sites keep nothing between rounds and may be missing in some.
         "varying": the graph is shared, coefficients and means are each party's own. "voting": every party
@@ -276,11 +276,6 @@ class FederatedNotears(StructureLearner):
             raise UsageError(
                 "lambda_='stability' chooses the penalty of the usual learner; "
                 f"{type(self.learner).__name__} has settings of its own. Leave out one of the two."
-            )
-        if self.lambda_ == "stability" and self.method == "voting" and isinstance(family, Networks):
-            raise UsageError(
-                f"By voting with model={self.model!r} every party chooses its own penalty, by BIC; "
-                "lambda_='stability' goes with method 'admm' or 'fedavg' there."
             )
         check_privacy(self)
 

@@ -24,7 +24,7 @@ from polydag.federated.moments import Moments
 from polydag.federated.own_linear import OwnLinearLocal
 from polydag.federated.private import PrivateMoments, PrivateRounds
 from polydag.federated.programs import columns_of_most
-from polydag.federated.voting import Voting, VotingPath
+from polydag.federated.voting import NetworkVoting, Voting, VotingPath
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.learners.party_models import FAMILIES, informed, known_regimes
@@ -84,12 +84,14 @@ def program_of(
     if settings.epsilon is not None:
         return _private_program(settings, names, masks, group, lambda_)
     if settings.method == "moments":
-        return Moments(names, group, regimes)
+        return Moments(names, regimes)
     if settings.method == "voting":
-        if settings.learner is not None or (isinstance(family, Networks) and lambda_ == "bic"):
+        if settings.learner is not None:
             return Voting(names)
         if lambda_ != "bic":
             return Voting(names, lambda_)
+        if isinstance(family, Networks):
+            return NetworkVoting(names)
         return VotingPath(LinearModel(names, masks, group, lambda_, 0.0, settings.acyclicity))
     if settings.method == "varying":
         return own.Varying(names, masks, group, lambda_, settings.threshold, settings.acyclicity)
@@ -121,7 +123,7 @@ def _private_program(
 ) -> Program:
     plan = private_plan(settings, names)
     if settings.method == "moments":
-        return PrivateMoments(names, group, plan=plan)
+        return PrivateMoments(names, plan=plan)
     model = LinearModel(names, masks, group, lambda_, settings.threshold, settings.acyclicity)
     return PrivateRounds(model, plan, 1.0 if settings.method == "admm" else 4.0)
 
@@ -138,7 +140,7 @@ def read(
     names = columns_of_most(local.names for local in locals_.values())
     if isinstance(program, Moments):
         return _from_moments(settings, program, result, lambda_)
-    if isinstance(program, (Voting, VotingPath)):
+    if isinstance(program, (Voting, VotingPath, NetworkVoting)):
         return _from_votes(settings, result, names, masks)
     if isinstance(program, own.Varying):
         return _from_varying(result, program, locals_)
