@@ -107,6 +107,33 @@ def test_differences_add_up(transfer: str, sizes: tuple[int, ...]) -> None:
             np.testing.assert_allclose(table["only in task 1"], expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("transfer", ["family", "theorem1", "none", "pool"])
+def test_connections_are_edges_in_either_direction(transfer: str) -> None:
+    model = MultitaskDiscovery(transfer=transfer, max_parents=2).fit(clinics((60, 40, 50)))
+    table = model.connections_.set_index(["first", "second"])
+    assert len(table) == 8 * 7 / 2
+    assert table[[f"only in {task}" for task in model.tasks_]].max(axis=1).is_monotonic_decreasing
+    for k, task in enumerate(model.tasks_):
+        P = model.posteriors_[k].edges
+        expected = [P.loc[a, b] + P.loc[b, a] for a, b in table.index]
+        np.testing.assert_allclose(table[f"in {task}"], expected, atol=1e-12)
+        assert (table["shared"] + table[f"only in {task}"] <= table[f"in {task}"] + 1e-12).all()
+    pair = model.difference(0, 1, of="connections").set_index(["first", "second"]).loc[table.index]
+    if transfer in ("family", "none"):
+        np.testing.assert_allclose(
+            pair["only in task 1"], table["in task 1"] * (1 - table["in task 2"]), atol=1e-12
+        )
+    elif transfer == "pool":
+        assert (pair["only in task 1"] == 0).all()
+    else:
+        directed = model.difference(0, 1).set_index(["source", "target"])["only in task 1"]
+        np.testing.assert_allclose(
+            pair["only in task 1"], [directed[a, b] + directed[b, a] for a, b in table.index], atol=1e-12
+        )
+    with pytest.raises(UsageError, match="'edges' or in 'connections'; got 'arrows'"):
+        model.difference(0, 1, of="arrows")  # type: ignore[arg-type]
+
+
 def test_names_of_tasks_and_their_numbers() -> None:
     controls, patients = clinics()
     model = MultitaskDiscovery(max_parents=2).fit({"controls": controls, "patients": patients})

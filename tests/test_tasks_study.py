@@ -62,6 +62,9 @@ def test_files_and_a_column_give_the_same(clinics: dict[str, pd.DataFrame]) -> N
         table = pd.read_csv(folder / "differences.csv").set_index(["source", "target"])
         expected = model.differences_.set_index(["source", "target"]).loc[table.index]
         pd.testing.assert_frame_equal(table, expected, check_exact=False, check_dtype=False)
+        table = pd.read_csv(folder / "connections.csv").set_index(["first", "second"])
+        expected = model.connections_.set_index(["first", "second"]).loc[table.index]
+        pd.testing.assert_frame_equal(table, expected, check_exact=False, check_dtype=False)
         for picture in ("heatmaps.svg", "graph-controls.svg"):
             ElementTree.parse(folder / picture)
 
@@ -70,7 +73,7 @@ def test_again_from_the_configuration(clinics: dict[str, pd.DataFrame]) -> None:
     words = ["--set", "transfer=theorem1", "--set", "max_parents=2", "--seed", "3"]
     code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", *words, "--out", "a")
     assert code == 0, said
-    assert "(differences.csv) are of the kind: joint" in said
+    assert "differences.csv) are of the kind: joint" in said
     code, said = invoke("fit", "--config", "a/config.toml", "--out", "b", "--format", "json")
     assert code == 0, said
     assert json.loads(said)["settings"]["transfer"] == "theorem1"
@@ -145,7 +148,7 @@ def test_files_of_the_same_name_are_told_apart(clinics: dict[str, pd.DataFrame])
         Path(folder).mkdir()
         table.to_csv(f"{folder}/clinic.csv", index=False)
     result = run(TasksConfig(data=("2001/clinic.csv", "2002/clinic.csv"), seed=0))
-    assert set(result.tables) == {"edges-2001-clinic", "edges-2002-clinic", "differences"}
+    assert set(result.tables) == {"edges-2001-clinic", "edges-2002-clinic", "differences", "connections"}
     clinics["patients"].to_csv("2001/clinic.tsv", index=False, sep="\t")
     result = run(TasksConfig(data=("2001/clinic.csv", "2001/clinic.tsv"), seed=0))
     assert set(result.tables) == {"edges-2001-clinic-csv", "edges-2001-clinic-tsv", "differences"}

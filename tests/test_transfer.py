@@ -28,6 +28,7 @@ from polydag.discovery.transfer import (
     theorem1,
     transfer_factors,
 )
+from polydag.discovery.transfer.differences import from_joint
 from polydag.discovery.transfer.weights import log_hyp2f1, own_marginal, pair_counts
 from polydag.errors import DataError, UsageError
 from polydag.progress import listening
@@ -273,9 +274,12 @@ def view(
 
 
 def theorem1_enumerated(
-    own: FamilyTable, sources: list[FamilyTable], f: Weight, star: bool
+    own: FamilyTable, sources: list[FamilyTable], f: Weight, star: bool, either_way: bool = False
 ) -> tuple[Array, list[Array], Array, Array]:
-    """All orders, and all tuples of graphs that agree with each: edges, together, unique, shared."""
+    """All orders, and all tuples of graphs that agree with each: edges, together, unique, shared.
+
+    `either_way` of connections, in the upper triangle, instead of edges.
+    """
     n = own.n
     edges, unique, shared = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     together = [np.zeros((n, n)) for _ in sources]
@@ -289,6 +293,8 @@ def theorem1_enumerated(
         for number, graph in enumerate(parents):
             for i, own_parents in enumerate(graph):
                 A[number, list(own_parents), i] = 1.0
+        if either_way:
+            A = np.triu(A + A.transpose(0, 2, 1), 1)
         first = np.array([sum(own.scores[i, s] for i, s in enumerate(graph)) for graph in graphs])
         if star:
             for number, graph in enumerate(parents):
@@ -361,6 +367,26 @@ def test_theorem1_of_triples_with_four_variables(combination: str, prior: Transf
         (found.posterior.probabilities, found.together, found.unique, found.shared), expected, strict=True
     ):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_connections_by_enumeration(others: int) -> None:
+    prior = Averaged("all")
+    tables = [random_table(3, 2, seed + 30, spread=1.5) for seed in range(others + 1)]
+    names = tuple(f"task {k}" for k in range(others + 1))
+    found = from_joint(tables[0].names, names, theorem1(tables, tables, prior)).connections()
+    assert found.views is not None
+    assert found.together is not None
+    for k, own in enumerate(tables):
+        rest = [j for j in range(len(tables)) if j != k]
+        edges, together, unique, shared = theorem1_enumerated(
+            own, [tables[j] for j in rest], brute_weight(prior, 2), star=True, either_way=True
+        )
+        np.testing.assert_allclose(found.edges[k], edges, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.unique[k], unique, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.views[k], shared, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.together[k, rest], together, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.shared, found.views.min(axis=0))
 
 
 def test_theorem1_gives_every_task_its_own_view() -> None:

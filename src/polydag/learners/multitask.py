@@ -107,6 +107,9 @@ class MultitaskDiscovery(StructureLearner):
         task, in all of them, in one and no other. The basis is "joint" for "theorem1", "product of marginals"
         elsewhere, "one network for all" for "pool". With "joint" each task has a view of its own of what all
         share, `shared from <task>`; shared is the smallest.
+    connections_ : DataFrame
+        The same of connections, edges in either direction, with the columns first and second in place of
+        source and target. Compare tasks by these where their rows cannot tell directions.
     graph_ : Graph
         The edges whose mean probability over the tasks is above the threshold.
     candidates_ : DataFrame
@@ -131,6 +134,7 @@ class MultitaskDiscovery(StructureLearner):
     posteriors_: list[Posterior]
     graphs_: list[Graph]
     differences_: pd.DataFrame
+    connections_: pd.DataFrame
     candidates_: pd.DataFrame
 
     def __init__(
@@ -212,14 +216,22 @@ class MultitaskDiscovery(StructureLearner):
         self._finish(found, masks, names)
         return self
 
-    def difference(self, first: int | str, second: int | str) -> pd.DataFrame:
-        """As `differences_`, for two tasks: by name, or counted from 0 where that is no task's name."""
+    def difference(
+        self, first: int | str, second: int | str, *, of: Literal["edges", "connections"] = "edges"
+    ) -> pd.DataFrame:
+        """As `differences_`, or `connections_`, for two tasks.
+
+        Tasks are given by name, or counted from 0 where that is no task's name.
+        """
         if not hasattr(self, "tasks_"):
             raise UsageError("There are no tasks to compare yet: call fit first.")
         a, b = self._number(first), self._number(second)
         if a == b:
             raise UsageError(f"A task is compared with another one; {first!r} and {second!r} are the same.")
-        return self._differences.pair(a, b)
+        if of not in ("edges", "connections"):
+            raise UsageError(f"Tasks differ in 'edges' or in 'connections'; got {of!r}.")
+        found = self._differences if of == "edges" else self._differences.connections()
+        return found.pair(a, b)
 
     def _number(self, task: int | str) -> int:
         if str(task) in self.tasks_:
@@ -331,7 +343,7 @@ class MultitaskDiscovery(StructureLearner):
 
     def _finish(self, found: Differences, masks: Masks, names: tuple[str, ...]) -> None:
         self._differences = found
-        self.differences_ = found.table()
+        self.differences_, self.connections_ = found.table(), found.connections().table()
         self.graphs_ = []
         removed: list[tuple[Edge, str]] = []
         for task, posterior in zip(self.tasks_, self.posteriors_, strict=True):

@@ -239,7 +239,9 @@ def _tables(model: Any) -> dict[str, pd.DataFrame]:
         f"edges-{name}": edge_table(posterior)
         for name, posterior in zip(file_names(model.tasks_), model.posteriors_, strict=True)
     }
-    return {**found, "differences": model.differences_} if len(model.tasks_) > 1 else found
+    if len(model.tasks_) < 2:
+        return found
+    return {**found, "differences": model.differences_, "connections": model.connections_}
 
 
 def _graphs(model: Any) -> dict[str, Any]:
@@ -263,20 +265,21 @@ def _pictures(model: Any) -> dict[str, str]:
 
 
 def _sentences(model: Any) -> tuple[str, ...]:
-    """What is most probably in one task only, in words."""
+    """What is connected in one task only, most probably, in words: directions may differ by chance."""
     if len(model.tasks_) < 2:
         return ()
-    table = model.differences_
+    table = model.connections_
     said = []
     for task in model.tasks_:
         column = f"only in {task}"
         top = table.sort_values(column, ascending=False, kind="stable").head(_TOLD)
         listed = [
-            f"{s} → {t} ({p:.2f})"
-            for s, t, p in zip(top["source"], top["target"], top[column], strict=True)
+            f"{s} – {t} ({p:.2f})"
+            for s, t, p in zip(top["first"], top["second"], top[column], strict=True)
             if p > 0.5
         ]
         if listed:
-            said.append(f"Most probably only in {task}: {', '.join(listed)}.")
+            said.append(f"Most probably connected only in {task}: {', '.join(listed)}.")
     basis = table["basis"].iloc[0]
-    return (*said, f"Probabilities of differences (differences.csv) are of the kind: {basis}.")
+    where = "connections.csv; of directed edges, differences.csv"
+    return (*said, f"Probabilities of differences ({where}) are of the kind: {basis}.")

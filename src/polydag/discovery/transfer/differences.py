@@ -2,12 +2,17 @@
 
 `[k, i, j]` is the probability that `i -> j` is in task k. Only the form of Theorem 1 has probabilities of
 several tasks together; elsewhere tasks are taken as independent given their marginals, and labelled so.
+
+Where rows cannot tell directions, directed edges differ between tasks by chance. `connections` is about edges
+in either direction, of which a task has one at most: their probabilities add up. In the form of Theorem 1 all
+tasks share an order, so that two of them cannot have the same connection in opposite directions, and there
+what is said of several tasks adds up, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +50,8 @@ class Differences:
         multiplied: it is not stored for many tasks.
     basis : {"joint", "product of marginals", "one network for all"}
         Where the probabilities come from.
+    directed : bool
+        Whether they are of edges, or of connections, which stand in the upper triangle.
     """
 
     names: tuple[str, ...]
@@ -55,12 +62,29 @@ class Differences:
     basis: str
     views: Array | None = None
     together: Array | None = None
+    directed: bool = True
+
+    def connections(self) -> Differences:
+        """The same of edges in either direction."""
+        edges = _either_way(self.edges)
+        if self.basis == PRODUCT:
+            return replace(from_marginals(self.names, self.tasks, edges), directed=False)
+        views = None if self.views is None else _either_way(self.views)
+        return replace(
+            self,
+            edges=edges,
+            unique=_either_way(self.unique),
+            shared=_either_way(self.shared) if views is None else views.min(axis=0),
+            views=views,
+            together=None if self.together is None else _either_way(self.together),
+            directed=False,
+        )
 
     def table(self) -> pd.DataFrame:
-        """One row for each ordered pair of variables; the edge most probably in one task only comes first.
+        """One row for each pair of variables; what is most probably in one task only comes first.
 
-        Columns: source, target, `in <task>` for each task, shared, `only in <task>` for each task, basis; and
-        `shared from <task>` where each task has a view of its own.
+        Columns: source and target (of connections: first and second), `in <task>` for each task, shared,
+        `only in <task>` for each task, basis; and `shared from <task>` where each task has a view of its own.
         """
         return self._table(self.tasks, self.edges, self.shared, self.unique, self.views)
 
@@ -80,10 +104,11 @@ class Differences:
     ) -> pd.DataFrame:
         import pandas as pd
 
-        n = len(self.names)
-        i, j = np.nonzero(~np.eye(n, dtype=bool))
+        pairs = np.ones((len(self.names),) * 2, dtype=bool)
+        i, j = np.nonzero(pairs & ~np.eye(len(pairs), dtype=bool) if self.directed else np.triu(pairs, 1))
         labels = np.array(self.names, dtype=object)
-        columns: dict[str, object] = {"source": labels[i], "target": labels[j]}
+        ends = ("source", "target") if self.directed else ("first", "second")
+        columns: dict[str, object] = {ends[0]: labels[i], ends[1]: labels[j]}
         columns |= {f"in {task}": edges[k, i, j] for k, task in enumerate(tasks)}
         columns["shared"] = shared[i, j]
         columns |= {f"only in {task}": unique[k, i, j] for k, task in enumerate(tasks)}
@@ -92,6 +117,11 @@ class Differences:
             columns |= {f"shared from {task}": views[k, i, j] for k, task in enumerate(tasks)}
         order = np.argsort(-unique[:, i, j].max(axis=0), kind="stable")
         return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _either_way(P: Array) -> Array:
+    """An edge or its reverse, in the upper triangle."""
+    return np.minimum(np.triu(P + np.swapaxes(P, -1, -2), 1), 1.0)
 
 
 def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
