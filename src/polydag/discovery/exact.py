@@ -25,9 +25,7 @@ class ExactPosterior(ModularPosterior):
         """A network with the highest log score, its edges weighted by probability; and that score."""
         table = self._table()
         chosen, score = lattice.best_families(table, lattice.lattice(table), self.n_jobs)
-        adjacency = np.zeros((table.n, table.n), dtype=bool)
-        for node, s in enumerate(chosen):
-            adjacency[list(table.parents(node, int(s))), node] = True
+        adjacency = table.adjacency(chosen)
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), score
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:

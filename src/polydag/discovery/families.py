@@ -94,6 +94,13 @@ class FamilyTable:
             raise UsageError(f"The parents {names} of {self.names[node]} are not in the table of families.")
         return subsets.number(where.tolist(), len(own))
 
+    def adjacency(self, chosen: Iterable[int]) -> NDArray[np.bool_]:
+        """The network of one parent set for each node, given by its number."""
+        result = np.zeros((self.n, self.n), dtype=bool)
+        for node, index in enumerate(chosen):
+            result[list(self.parents(node, int(index))), node] = True
+        return result
+
     def edge_sums(self, values: Array) -> Array:
         """Add up a value per family over the families with each edge: `[i, j]` for `i -> j`."""
         result = np.zeros((self.n, self.n + 1))

@@ -138,9 +138,7 @@ class McmcPosterior(ChainPosterior):
             score = float(table.scores[np.arange(table.n), own].sum())
             if score > best:
                 best, chosen = score, own
-        adjacency = np.zeros((table.n, table.n), dtype=bool)
-        for node, s in enumerate(chosen):
-            adjacency[list(table.parents(node, int(s))), node] = True
+        adjacency = table.adjacency(chosen)
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
 
     def _ratio(self, changed: FamilyTable) -> float:
