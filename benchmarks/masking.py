@@ -76,7 +76,7 @@ class Again:
         return {"left": np.array(left)}, self._ask() if left else Answer(total.arrays)
 
     def _ask(self) -> Ask:
-        return Ask("same", meta={"narrow": ["parameters"]}, returns={"parameters": (self.d, self.d)})
+        return Ask("same", meta={"narrow": {"parameters": [0]}}, returns={"parameters": (self.d, self.d)})
 
 
 def spent(coordinator: Coordinator, sites: dict[str, Site]) -> tuple[float, float, Federation]:

@@ -172,6 +172,37 @@ def test_moments_equal_pooling_for_any_learner(rows: pd.DataFrame) -> None:
         assert model.n_rounds_ == 1
 
 
+def test_a_party_that_cannot_learn_alone_is_told(rows: pd.DataFrame) -> None:
+    still = rows.assign(x3=1.0)
+    parts = {"a": rows.iloc[:150], "b": rows.iloc[150:300], "c": rows.iloc[300:], "d": still.iloc[:100]}
+    with pytest.warns(DataWarning, match="d: it could not learn from its own rows, .*x3"):
+        model = FederatedNotears(method="voting", privacy="none").fit(parts)
+    assert model.votes_.max() == 0.75
+    assert model.graph_.n_edges > 0
+
+
+def test_columns_with_commas_do_not_mix_up_regimes(rows: pd.DataFrame) -> None:
+    named = rows[["x0", "x1", "x2"]].set_axis(["a", "b", "a,b"], axis=1)
+    parts = [GaussianStats.from_data(named.iloc[k::3]) for k in range(3)]
+    own = [frozenset(), frozenset({"a", "b"}), frozenset({"a,b"})]
+    tables = [Regimes({targets: part}) for targets, part in zip(own, parts, strict=True)]
+    model = FederatedNotears(method="moments", privacy="none").fit(tables)
+    pooled = Notears().fit(Regimes(dict(zip(own, parts, strict=True))))
+    assert np.abs(model.weights_ - pooled.weights_).max() < 1e-8
+
+
+def test_a_question_that_leaves_out_rows_is_declined(rows: pd.DataFrame) -> None:
+    stats = GaussianStats.from_data(rows[["x0", "x1"]])
+    site = LinearLocal(Regimes({frozenset(): stats, frozenset({"x1"}): stats}))
+    centre = {"centre": np.zeros((1, 2))}
+    with pytest.raises(DataError, match="In some of its rows x1 was set"):
+        site.objection({}, Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": [[]]}))
+    asked = Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": [[], ["x1"]]})
+    assert site.objection({}, asked) == "2 regimes do not fit 1 centres"
+    asked = Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": 5})
+    assert site.objection({}, asked) == "the question's regimes are 5"
+
+
 def test_a_second_round_of_moments_is_taken_only_where_digits_would_be_lost(rows: pd.DataFrame) -> None:
     def rounds(table: pd.DataFrame) -> int:
         model = FederatedNotears(method="moments", privacy="none").fit(split(table, 3))

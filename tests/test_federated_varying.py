@@ -99,6 +99,7 @@ def test_what_leaves_a_party_that_differs() -> None:
     assert (ledger["name"] == "weights").sum() == len(tables)  # the mean coefficients, once
 
 
+@pytest.mark.filterwarnings("ignore:Only set has rows in which b was set")
 def test_parties_that_differ_and_have_set_variables() -> None:
     names = ["a", "b", "c"]
     rng = np.random.default_rng(0)

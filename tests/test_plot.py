@@ -16,7 +16,7 @@ from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
-from polydag.plot.drawing import NEGATIVE, POSITIVE, arrange
+from polydag.plot.drawing import NEGATIVE, PLAIN, POSITIVE, arrange, shortened, text_width
 from polydag.plot.layers import assign, crossings, downward, layered
 from polydag.plot.places import closest
 
@@ -160,6 +160,41 @@ def test_probabilities_fade_edges() -> None:
     groups = edge_groups(svg(graph, [[0, 0.9, 0], [0, 0, 0.2], [0, 0, 0]]))
     opacity = {group.findtext(f"{SVG}title", "")[:5]: float(group.attrib["opacity"]) for group in groups}
     assert opacity["a → b"] > opacity["b → c"]
+
+
+def test_pictures_of_posteriors_are_on_one_scale_and_know_no_weights() -> None:
+    widths = {}
+    for p in (0.51, 0.97):
+        graph = Graph.from_edges("abc", [("a", "b", p), ("b", "c", 0.6)])
+        picture = svg(graph, np.where(graph.adjacency, graph.weights, 0.1))
+        assert not any(word in picture for word in ("weight", "positive", POSITIVE, NEGATIVE)), picture
+        assert "probability 0.5<" in picture
+        for group in edge_groups(picture):
+            path = group.find(f"{SVG}path")
+            assert path is not None
+            assert path.attrib["stroke"] == PLAIN
+            widths[group.findtext(f"{SVG}title"), p] = float(path.attrib["stroke-width"])
+    assert widths["a → b, probability 0.51", 0.51] < widths["a → b, probability 0.97", 0.97]
+    assert widths["b → c, probability 0.60", 0.51] == widths["b → c, probability 0.60", 0.97]
+
+
+def test_weights_beside_bootstrap_probabilities_keep_their_signs() -> None:
+    graph = Graph.from_edges("abc", [("a", "b", 0.9), ("b", "c", -0.4)])
+    picture = svg(graph, np.where(graph.adjacency, 0.9, 0.0))
+    assert "b → c, weight -0.4, probability 0.90" in picture
+    assert all(word in picture for word in (POSITIVE, NEGATIVE, "|weight| 0.9", "fainter: less probable"))
+
+
+@given(st.text(max_size=60), st.floats(0, 300))
+@settings(max_examples=60, deadline=None)
+def test_shortened_texts_fit_and_keep_both_ends(text: str, room: float) -> None:
+    short = shortened(text, room, 11)
+    assert short == "…" or text_width(short, 11) <= room
+    if short != text:
+        first, _, last = short.partition("…")
+        assert text.startswith(first)
+        assert text.endswith(last) or "…" in last
+        assert len(short) <= len(text)
 
 
 @pytest.mark.parametrize("bad", [[[0.5]], [[0, 2], [0, 0]], [[np.nan, 0], [0, 0]]])

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag import FederatedNotears, GaussianStats, Notears, simulate
-from polydag.errors import DataError, UsageError
+from polydag import FederatedNotears, GaussianStats, Notears, Regimes, simulate
+from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
 from polydag.federated.engine import begin
 from polydag.federated.groups import centre_question
@@ -463,3 +463,36 @@ def test_the_attack_is_exact_in_the_open_and_no_better_than_a_guess_under_masks(
     for protection in ("masked", "epsilon 1"):
         hidden = errors.xs(protection, level="protection")
         assert (hidden["covariance_error"] > hidden["guess_error"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::polydag.errors.ConvergenceWarning")  # with masks and without
+@pytest.mark.parametrize("method", ["admm", "fedavg", "moments"])
+@pytest.mark.parametrize("factor", [1e-9, 1e5])
+def test_units_do_not_matter_under_masks(rows: pd.DataFrame, method: str, factor: float) -> None:
+    """Also those of one column among others: platelets in thousands beside a share."""
+    for scaled in (rows * factor, rows.assign(x3=rows["x3"] * factor)):
+        parts = [scaled.iloc[k::4] for k in range(4)]
+        hidden = FederatedNotears(method=method).fit(parts)
+        plain = FederatedNotears(method=method, privacy="none").fit(parts)
+        assert np.array_equal(hidden.graph_.adjacency, plain.graph_.adjacency)
+        sizes = scaled.std().to_numpy()
+        relative = np.abs(hidden.weights_ - plain.weights_) * sizes[:, None] / sizes
+        assert relative.max() < (1e-9 if method == "moments" else 1e-5)
+        assert hidden.n_rounds_ == plain.n_rounds_
+
+
+def test_moments_of_large_numbers_under_masks(rows: pd.DataFrame) -> None:
+    late = rows.assign(x2=1.7e12 + 1e9 * rows["x2"])  # milliseconds since 1970
+    model = FederatedNotears(method="moments").fit([late.iloc[k::3] for k in range(3)])
+    assert model.n_rounds_ == 2
+    assert np.array_equal(model.graph_.adjacency, Notears().fit(late).graph_.adjacency)
+
+
+def test_rows_that_few_sites_have_are_told_as_not_hidden(rows: pd.DataFrame) -> None:
+    watched = [GaussianStats.from_data(rows.iloc[k::4]) for k in range(3)]
+    treated = Regimes({frozenset({"x3"}): watched[2]})
+    tables = {"a": watched[0], "b": watched[1], "c": watched[2], "south": treated}
+    with pytest.warns(DataWarning, match="Only south has rows in which x3 was set: .* masked or not"):
+        model = FederatedNotears(method="moments").fit(tables)
+    assert "Only south has rows" in model.protection_
+    FederatedNotears(method="moments", privacy="none").fit(tables)

@@ -336,7 +336,7 @@ def test_the_ledger_command(parts: list[pd.DataFrame], tmp_path: Path) -> None:
     file = tmp_path / "site 2.jsonl"
     told = CliRunner().invoke(app, ["ledger", str(file)])
     assert told.exit_code == 0, told.output
-    assert "Under masks: 7 arrays" in told.output
+    assert "Under masks: 4 arrays" in told.output
     assert "sums over 4 sites or more" in told.output.replace("\n", " ")
     assert "keys or shares" in told.output
     as_json = CliRunner().invoke(app, ["ledger", str(file), "--format", "json"])

@@ -27,8 +27,10 @@ class Admm(Iterative):
 
     def _ask(self, state: State, told: Arrays) -> Ask:
         arrays = {"W": state["theta"], "rho": state["pressure"][:, 2].copy(), **told}
-        # Parameters without units need fewer bits in masked sums; the paper exchanges them as they are.
-        narrow = [] if isinstance(self.schedule, Paper) else ["parameters", "spread"]
+        # Parameters of a known size need fewer bits in masked sums; the paper exchanges them as they are.
+        powers = self.model.powers(state)
+        sized = {"parameters": powers, "spread": [2 * max(powers)]}
+        narrow = {} if isinstance(self.schedule, Paper) else sized
         returns = {"parameters": state["theta"].shape, "spread": state["lambdas"].shape}
         return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow}, returns=returns)
 

@@ -75,7 +75,8 @@ class FedAvg(Iterative):
         tau = np.full(len(state["lambdas"]), self._tau(number))
         arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
         returns = {"parameters": state["theta"].shape, "share": self.model.share_shape}
-        return Ask("average", arrays, {"narrow": ["parameters"]}, self._asked(number), returns)
+        narrow = {"parameters": self.model.powers(state)}
+        return Ask("average", arrays, {"narrow": narrow}, self._asked(number), returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """Average, then the server's step."""

@@ -31,6 +31,17 @@ def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> 
     return np.array([order[each] for each in pattern], dtype=np.int64)
 
 
+def regime_label(targets: Iterable[str]) -> str:
+    """A set of variables as part of a name; commas inside of their names are told from those between.
+
+    Examples
+    --------
+    >>> regime_label({"dose", "age"}), regime_label({"a,b"})
+    ('age,dose', 'a\\\\,b')
+    """
+    return ",".join(name.replace("\\", "\\\\").replace(",", "\\,") for name in sorted(targets))
+
+
 def centre_question(names: Sequence[str], group: NDArray[np.int64]) -> Ask:
     """Ask for numbers of rows and sums, by which rows are centred, and for what tells other units."""
     groups, d = int(group.max()) + 1, len(names)

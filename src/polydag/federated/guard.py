@@ -23,7 +23,7 @@ from polydag.federated.messages import (
     Arrays,
     Message,
 )
-from polydag.federated.sums import SecureSum
+from polydag.federated.sums import SecureSum, narrow_of
 from polydag.privacy import masking, rules
 from polydag.privacy.accounting import Budget, require_within
 from polydag.privacy.identities import Directory, Identity
@@ -173,8 +173,7 @@ class Guard:
             raise DataError("It answers under masks only, and no keys have been agreed on.")
         members = memory["terms"]["members"]
         over = message.meta.get("over", members)
-        narrow = tuple(map(str, message.meta.get("narrow", ())))
-        parts, views = SecureSum(len(members), narrow).encode(arrays, columns)
+        parts, views = SecureSum(len(members), narrow_of(message.meta)).encode(arrays, columns)
         memory = masking.mask(memory, message.round, parts, over)
         if not memory["terms"]["recover"]:
             memory = _with_set(memory, members)

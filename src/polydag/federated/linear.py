@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
-from polydag.federated.ballots import ballots, fits_alone
+from polydag.federated.ballots import ballots, failure, fits_alone, with_failures
 from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
+from polydag.federated.groups import regime_label
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Ask, State
 from polydag.federated.units import log_scales, other_units, without_rounding
@@ -28,6 +29,7 @@ from polydag.stats import GaussianStats, Regimes
 Array = NDArray[np.float64]
 
 
+_FEW = 5  # rows, below which a standard deviation says nothing of units
 _CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
 
 
@@ -70,13 +72,17 @@ class LinearLocal:
         return [self.stats] if isinstance(self.stats, GaussianStats) else list(self.stats.parts.values())
 
     @property
+    def _regimes(self) -> list[frozenset[str]]:
+        return [frozenset()] if isinstance(self.stats, GaussianStats) else list(self.stats.parts)
+
+    @property
     def data(self) -> GaussianStats | Regimes[GaussianStats]:
         """The statistics."""
         return self.stats
 
     def mark(self) -> bytes:
         """A mark of the statistics, so that stored rounds are not taken for those of other data."""
-        regimes = [] if isinstance(self.stats, GaussianStats) else [sorted(each) for each in self.stats.parts]
+        regimes = [sorted(each) for each in self._regimes]
         digest = hashlib.sha256(repr((self.names, regimes, [part.n for part in self._parts])).encode())
         for part in self._parts:
             digest.update(part.mean.tobytes() + part.scatter.tobytes())
@@ -91,7 +97,7 @@ class LinearLocal:
         return {
             "centre": Task(self._centre, {"group": "d"}, ("columns",)),
             "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
-            "scatter": Task(self._scatter, {"centre": "d"}, ("columns", "regimes")),
+            "scatter": Task(self._scatter, {"centre": "rd"}, ("columns", "regimes")),
             "consensus": Task(self._consensus, {"W": "ldd", "rho": "l"}, ("relax",), _CONSTANTS),
             "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
             "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
@@ -103,11 +109,28 @@ class LinearLocal:
         """What is missing in a question, or wrong with it; raises where the study is of other columns."""
         task = known_task(self.tasks(), ask)
         require_columns(ask, self.names)
-        return damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
+        why = damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
+        return why or (self._unasked(ask) if ask.task == "scatter" else None)
+
+    def _unasked(self, ask: Ask) -> str | None:
+        """Declines a question that would leave out some of the site's rows."""
+        regimes = ask.meta["regimes"]
+        if not isinstance(regimes, list) or not all(isinstance(regime, list) for regime in regimes):
+            return f"the question's regimes are {regimes!r}"
+        if len(regimes) != len(ask.arrays["centre"]):
+            return f"{len(regimes)} regimes do not fit {len(ask.arrays['centre'])} centres"
+        asked = {frozenset(map(str, regime)) for regime in regimes}
+        if left_out := [regime for regime in self._regimes if regime not in asked]:
+            what = " and ".join(sorted(left_out[0])) or "no variable"
+            raise DataError(f"In some of its rows {what} was set, and the study does not ask for such rows.")
+        return None
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from that elsewhere."""
-        if "log_scales" not in arrays:
+        """Votes that could not be cast, and columns whose scale here is far from that elsewhere."""
+        return [*failure(state), *self._other_units(arrays)]
+
+    def _other_units(self, arrays: Arrays) -> list[str]:
+        if "log_scales" not in arrays or self.n_rows < _FEW:
             return []
         if arrays["log_scales"].shape != (3, len(self.names)):
             return ["what came back of the other sites' scales cannot be read: units were not compared."]
@@ -158,12 +181,11 @@ class LinearLocal:
     def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The statistics about a common centre, per set of intervened variables."""
         d = len(self.names)
-        centre = ask.arrays["centre"]
-        parts = {frozenset(): self.stats} if isinstance(self.stats, GaussianStats) else self.stats.parts
+        parts = dict(zip(self._regimes, self._parts, strict=True))
         sent: dict[str, Array] = {"log_scales": log_scales(self.n_rows, self.deviations())}
-        for regime in ask.meta["regimes"]:
+        for regime, centre in zip(ask.meta["regimes"], ask.arrays["centre"], strict=True):
             part = parts.get(frozenset(regime))
-            label = ",".join(regime)
+            label = regime_label(regime)
             off = np.zeros(d) if part is None else part.mean - centre
             n = 0.0 if part is None else part.n
             sent[f"rows[{label}]"] = np.array([n])
@@ -238,8 +260,9 @@ class LinearLocal:
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
         scales = log_scales(self.n_rows, self.deviations())
-        found = ballots(fits_alone(self.learner, self.stats, ask), len(self.names), ask)
-        return state, {**found, "log_scales": scales}
+        fits = fits_alone(self.learner, self.stats, ask)
+        found = ballots(fits, len(self.names), ask)
+        return with_failures(state, fits), {**found, "log_scales": scales}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

@@ -132,6 +132,11 @@ class LinearModel:
         rank = max(float(state["rank"][0]), 1.0)
         return Sizes(self.d / rank, min(rank / (float(state["sites"]) * self.d), 1.0))
 
+    def powers(self, state: State) -> list[int]:
+        """Parameters `s_i W_ij` have the units of column j."""
+        powers: list[int] = np.rint(np.log2(state["scale"])).astype(int).tolist()
+        return powers
+
     def server_step(
         self, state: State, lane: int, mean: Array, pull: float, cost: tuple[float, float], **limits: Any
     ) -> Step:

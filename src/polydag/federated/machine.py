@@ -185,7 +185,7 @@ class Coordinator:
             if not memory["list"]:
                 return _stop(state, _too_few(state, state.missing))
             return _enter(dataclasses.replace(state, summing=memory), phase)
-        narrow = state.meta.get("narrow", ())
+        narrow = sums.narrow_of(state.meta)
         count = len(state.summing["list"]) if state.phase == OPEN else len(state.over)
         memory, arrays = masked.summed(state.summing, state.round, state.over, state.received, narrow)
         return self._advance(dataclasses.replace(state, summing=memory), arrays, count)
@@ -284,7 +284,7 @@ def _expected(state: CoordinatorState) -> Shapes:
     plain = {name: tuple(shape) for name, shape in state.expected.items()}
     if not state.summing:
         return plain
-    return masked.expected(state.summing, state.phase, state.over, plain, state.meta.get("narrow", ()))
+    return masked.expected(state.summing, state.phase, state.over, plain, sums.narrow_of(state.meta))
 
 
 def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[CoordinatorState, list[Message]]:

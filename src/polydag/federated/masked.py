@@ -28,7 +28,7 @@ from polydag.federated.messages import (
     position,
 )
 from polydag.federated.programs import Shapes
-from polydag.federated.sums import Contributions, SecureSum
+from polydag.federated.sums import Contributions, Narrow, SecureSum
 from polydag.privacy import opening, rules
 from polydag.privacy.identities import shared_secret, study_key
 from polydag.privacy.masking import KEY, PARCEL, SIGNATURE, block_of, tag
@@ -133,12 +133,12 @@ def learned(memory: Memory, phase: str, round_: int, received: Contributions) ->
 
 
 def expected(
-    memory: Memory, phase: str, over: Sequence[str], plain: Shapes, narrow: Sequence[str]
+    memory: Memory, phase: str, over: Sequence[str], plain: Shapes, narrow: Narrow
 ) -> dict[str, tuple[int, ...]]:
     """What a reply in a phase consists of; `plain` are the shapes of the numbers before masking."""
     others = len(memory["terms"]["members"]) - 1
     if phase == ASK:
-        secure = SecureSum(others + 1, tuple(narrow))
+        secure = SecureSum(others + 1, narrow)
         return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()}
     if phase in (ROSTER, DEAL) and memory["terms"]["recover"]:
         return {"parcels": (others, PARCEL), "locked": (BLOCK, others * SEED)}
@@ -167,13 +167,13 @@ def listed(memory: Memory, over: tuple[str, ...], received: Contributions) -> tu
 
 
 def summed(
-    memory: Memory, round_: int, over: tuple[str, ...], received: Contributions, narrow: Sequence[str]
+    memory: Memory, round_: int, over: tuple[str, ...], received: Contributions, narrow: Narrow
 ) -> tuple[Memory, dict[str, Array]]:
     """The sum in plain numbers, and a state that has forgotten how it came about."""
     terms = terms_of(memory)
     sites = memory["list"] if terms.recover else list(over)
     numbers = memory["numbers"] if terms.recover else received
-    secure = SecureSum(len(terms.members), tuple(narrow))
+    secure = SecureSum(len(terms.members), narrow)
     total = opening.added([numbers[site] for site in sites])
     if terms.recover:
         parts, total = secure.joined(total)

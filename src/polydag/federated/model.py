@@ -64,6 +64,10 @@ class Model(Protocol):
         """What a schedule is told of the sites."""
         ...
 
+    def powers(self, state: State) -> list[int]:
+        """The size of parameters as powers of two: one for all, or one for each place of the last axis."""
+        ...
+
     def server_step(
         self, state: State, lane: int, mean: Array, pull: float, cost: tuple[float, float], **limits: Any
     ) -> Step:

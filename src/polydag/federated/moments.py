@@ -2,7 +2,7 @@
 
 The sum of the sites' statistics about a common centre is that of the pooled rows, so the answer is that of
 pooling. The centre is zero, and one round is all. Sums of squares about zero lose digits where means are
-large beside standard deviations; only where more than four are lost, a second round is about the common mean.
+large beside standard deviations; only where more than four are lost, a second round is about the means.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
-from polydag.federated.groups import require_rows
+from polydag.federated.groups import regime_label, require_rows
 from polydag.federated.messages import Arrays
 from polydag.federated.programs import Answer, Ask, State, Total
 from polydag.stats import GaussianStats, Regimes
 
 _LOST = 1e4  # the square of a mean over the variance: a sum about zero has as many times its rounding error
+Statistics = dict[frozenset[str], GaussianStats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +38,25 @@ class Moments:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for statistics about zero."""
-        return self._about(np.zeros(len(self.names)))
+        return self._about(np.zeros((len(self.regimes), len(self.names))))
 
     def _about(self, centre: NDArray[np.float64]) -> tuple[State, Ask]:
         meta = {"columns": list(self.names), "regimes": [sorted(targets) for targets in self.regimes]}
         return {"centre": centre}, Ask("scatter", {"centre": centre}, meta, returns=self._returned())
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """The statistics; about the common mean, where digits were lost about zero."""
+        """The statistics; about the means, where digits were lost about zero."""
         stats = self._statistics(state["centre"], total.arrays)
         scored = [[part.n for targets, part in stats.items() if name not in targets] for name in self.names]
         require_rows(self.names, np.arange(len(self.names)), np.array([sum(rows, 0.0) for rows in scored]))
-        pooled = reduce(add, stats.values())
-        variance = np.maximum(pooled.covariance.diagonal(), 0.0)
-        if not state["centre"].any() and (pooled.mean**2 > _LOST * variance).any():
-            return self._about(pooled.mean)
+        if not state["centre"].any() and any(map(_lost_digits, stats.values())):
+            means = {targets: part.mean for targets, part in stats.items()}
+            none = np.zeros(len(self.names))
+            return self._about(np.array([means.get(targets, none) for targets in self.regimes]))
+        variance = np.maximum(reduce(add, stats.values()).covariance.diagonal(), 0.0)
         arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
         for targets, part in stats.items():
-            label = ",".join(sorted(targets))
+            label = regime_label(targets)
             arrays[f"rows[{label}]"] = np.array([part.n])
             arrays[f"mean[{label}]"] = part.mean
             arrays[f"scatter[{label}]"] = part.scatter
@@ -63,19 +65,19 @@ class Moments:
     def _returned(self) -> dict[str, tuple[int, ...]]:
         d = len(self.names)
         shapes = {"rows": (1,), "sums": (d,), "scatter": (d, d)}
-        labels = [",".join(sorted(targets)) for targets in self.regimes]
+        labels = [regime_label(targets) for targets in self.regimes]
         each = {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
         return {**each, "log_scales": (3, d)}
 
-    def _statistics(self, centre: NDArray[np.float64], arrays: Arrays) -> dict[frozenset[str], GaussianStats]:
-        parts = {}
-        for targets in self.regimes:
-            label = ",".join(sorted(targets))
+    def _statistics(self, centre: NDArray[np.float64], arrays: Arrays) -> Statistics:
+        parts: Statistics = {}
+        for targets, about in zip(self.regimes, centre, strict=True):
+            label = regime_label(targets)
             n = float(arrays[f"rows[{label}]"][0])
             if n > 0:
                 off = arrays[f"sums[{label}]"] / n
                 scatter = arrays[f"scatter[{label}]"] - n * np.outer(off, off)
-                parts[targets] = GaussianStats(n, centre + off, scatter, self.names, n)
+                parts[targets] = GaussianStats(n, about + off, scatter, self.names, n)
         if not parts:
             raise DataError("No site has any rows.")
         return parts
@@ -84,7 +86,7 @@ class Moments:
         """The pooled statistics of an answer."""
         parts = {}
         for targets in self.regimes:
-            label = ",".join(sorted(targets))
+            label = regime_label(targets)
             if f"rows[{label}]" in result:
                 n = float(result[f"rows[{label}]"][0])
                 mean, scatter = result[f"mean[{label}]"], result[f"scatter[{label}]"]
@@ -92,3 +94,7 @@ class Moments:
         if list(parts) == [frozenset()]:
             return parts[frozenset()]
         return Regimes(parts)
+
+
+def _lost_digits(stats: GaussianStats) -> bool:
+    return bool((stats.mean**2 > _LOST * stats.covariance.diagonal()).any())

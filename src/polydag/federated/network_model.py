@@ -133,6 +133,10 @@ class NetworkModel:
         """In the common unit the pooled loss curves by about one."""
         return Sizes(1 / float(state["sites"]), 1.0)
 
+    def powers(self, state: State) -> list[int]:
+        """Rows are in a common unit, so parameters have none."""
+        return [0]
+
     def server_step(
         self, state: State, lane: int, mean: Array, pull: float, cost: tuple[float, float], **limits: Any
     ) -> Step:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from polydag.federated.ballots import ballots, criteria, fits_alone
+from polydag.federated.ballots import ballots, criteria, fits_alone, with_failures
 from polydag.federated.checks import Task, damage
 from polydag.federated.consensus import consensus
 from polydag.federated.linear import LinearLocal, known_task, lanes_of, require_columns
@@ -92,7 +92,7 @@ class NetworkLocal:
         return hashlib.sha256(repr((self.names, self.kind, self.hidden)).encode() + rows.tobytes()).digest()
 
     def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Columns whose scale here is far from that elsewhere."""
+        """Votes that could not be cast, and columns whose scale here is far from that elsewhere."""
         return self._linear.told(state, arrays)
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
@@ -188,13 +188,14 @@ class NetworkLocal:
     def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph that the site finds by itself, at each of several penalties where these are given."""
         scales = log_scales(self.n_rows, self._linear.deviations())
-        found = ballots(fits_alone(self.learner, self.table, ask), len(self.names), ask)
-        return state, {**found, "log_scales": scales}
+        fits = fits_alone(self.learner, self.table, ask)
+        found = ballots(fits, len(self.names), ask)
+        return with_failures(state, fits), {**found, "log_scales": scales}
 
     def _weighed_votes(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The graph at each penalty, and what its networks cost on the site's rows."""
         fits = fits_alone(self.learner, self.table, ask)
-        return state, {**ballots(fits, len(self.names), ask), **criteria(fits)}
+        return with_failures(state, fits), {**ballots(fits, len(self.names), ask), **criteria(fits)}
 
 
 def _constants(ask: Ask) -> dict[str, Any]:

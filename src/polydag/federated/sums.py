@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +32,30 @@ def total(received: Contributions, members: Iterable[str]) -> dict[str, Array]:
     return result
 
 
+Narrow = Mapping[str, Sequence[int]]
+
+
+def narrow_of(meta: Mapping[str, Any]) -> Narrow:
+    """The arrays of a question that are summed in one word each, with the powers of two of their units."""
+    said = meta.get("narrow", {})
+    if not isinstance(said, Mapping) or not all(
+        isinstance(own, (list, tuple)) and all(isinstance(power, int) for power in own)
+        for own in said.values()
+    ):
+        raise DataError(f"The question says {said!r} of units; expected are powers of two by array.")
+    return said
+
+
 @dataclass(frozen=True)
 class SecureSum:
-    """Named arrays as elements of a ring, and back; arrays in `narrow` hold numbers without units."""
+    """Named arrays as elements of a ring, and back.
+
+    Arrays in `narrow` hold numbers of a known size, about `2**power`, with one power for the whole array or
+    one for each place of its last axis; one word is enough for them.
+    """
 
     parties: int
-    narrow: tuple[str, ...] = ()
+    narrow: Narrow = field(default_factory=dict)
 
     def ring(self, name: str) -> Ring:
         """The ring that an array's numbers are in."""
@@ -49,6 +68,7 @@ class SecureSum:
         """
         parts: list[Words] = []
         views: dict[str, Words] = {}
+        arrays = {name: self._shifted(name, array, -1) for name, array in arrays.items()}
         for ring in (NARROW, WIDE):
             own = [name for name in sorted(arrays) if self.ring(name) is ring]
             if own:
@@ -65,7 +85,18 @@ class SecureSum:
 
     def decode(self, parts: Mapping[str, Words]) -> dict[str, Array]:
         """The arrays of an opened sum."""
-        return {name: self.ring(name).decode(part) for name, part in parts.items()}
+        plain = {name: self.ring(name).decode(part) for name, part in parts.items()}
+        return {name: self._shifted(name, array, 1) for name, array in plain.items()}
+
+    def _shifted(self, name: str, array: Array, sign: int) -> Array:
+        """An array out of its units, or back into them: exact, as these are powers of two."""
+        powers = self.narrow.get(name)
+        if powers is None:
+            return array
+        if len(powers) not in (1, array.shape[-1]):
+            raise DataError(f"{name} of the shape {array.shape} has {len(powers)} units.")
+        result: Array = np.ldexp(array, sign * np.array(powers, dtype=np.int64))
+        return result
 
     def joined(self, arrays: Mapping[str, Words]) -> tuple[list[Words], dict[str, Words]]:
         """Words side by side as `encode` puts them, copied, and as views by name."""

@@ -74,8 +74,8 @@ class FederatedNotears(StructureLearner):
     lambda_ : float, "bic" or "stability"
         The ℓ1 penalty; "bic" takes the one of a path with the lowest extended BIC (for which the sum of the
         parties' losses is enough), "stability" the one whose graph changes least over random halves of the
-        parties. A `learner` that is given chooses its own; by voting over networks, with "bic", every party
-        does, as networks of several parties have no common loss.
+        parties. A `learner` that is given chooses its own. Votes over networks have no common network: there
+        the sum of the parties' own BIC decides.
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"
@@ -125,9 +125,10 @@ class FederatedNotears(StructureLearner):
     instantaneous_graph_, lag_weights_
         For "lagged", as for `NotearsLagged`.
     lambda_used_ : float
-        The penalty of the result (NaN where a `learner`, or every party, chose its own).
+        The penalty of the result (NaN where a `learner` chose its own).
     criterion_ : float
-        The extended BIC of the graph, where it was computed.
+        The extended BIC of the graph, where it was computed; for votes over networks the sum of the parties'
+        own.
     varsortability_ : float
         How far the graph follows the order of the pooled variances, as for `Notears`; NaN where these are
         not known.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from polydag.errors import UsageError
+from polydag.errors import DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Local, Program, Site
 from polydag.federated.guard import Guard
 from polydag.federated.masked import Masking
@@ -24,10 +25,11 @@ from polydag.federated.private import (
     Plan,
     PrivateLocal,
 )
+from polydag.learners.party_models import known_regimes
 from polydag.privacy import ledger
 from polydag.privacy.accounting import Budget, divided
 from polydag.privacy.identities import Identity
-from polydag.privacy.terms import Terms
+from polydag.privacy.terms import LEAST, Terms
 from polydag.stats import GaussianStats, Regimes
 
 if TYPE_CHECKING:
@@ -80,6 +82,9 @@ def study(settings: FederatedNotears, program: Program, locals_: Mapping[str, Lo
         for name, local in locals_.items()
     }
     told = _told(terms) if settings.epsilon is None else f"{_told(terms)} {_noise_told(settings, terms)}"
+    if shown := _shown(locals_):
+        warnings.warn(shown, DataWarning, stacklevel=4)
+        told = f"{told} But: {shown}"
     return Study(Coordinator(program, masking=masking), sites, told)
 
 
@@ -95,6 +100,22 @@ def _told(terms: Terms) -> str:
         f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
         f"together with up to {terms.colluding} of the sites. The sums themselves and the graph are seen."
     )
+
+
+def _shown(locals_: Mapping[str, Local]) -> str:
+    """Which sites' numbers masks do not hide, as too few have rows in which the same variables were set."""
+    holders: dict[frozenset[str], list[str]] = {}
+    for name, local in locals_.items():
+        for regime in known_regimes([local]):
+            holders.setdefault(regime, []).append(name)
+    said = []
+    for regime in sorted(holders, key=sorted):
+        if len(holders[regime]) < LEAST <= len(locals_):
+            what = " and ".join(sorted(regime)) or "nothing"
+            said.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
+    if not said:
+        return ""
+    return f"{'. '.join(said)}: sums over fewer than {LEAST} sites show what these sites add, masked or not."
 
 
 def _noise_told(settings: FederatedNotears, terms: Terms) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import groupby, pairwise
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ _KEY, _LETTER, _LINE = 34.0, 6.0, 18.0  # of a legend: the sign and its space, a
 _WIDTH, _HEIGHT = 300.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 42.0
 _TICKS = 4
+_MANY = 100  # lines of one label, from which on they are thinner
 
 
 class Line(NamedTuple):
@@ -25,13 +27,25 @@ class Line(NamedTuple):
     errors: Sequence[float]
 
 
+class Bundle(NamedTuple):
+    """Many lines of one label, each with a value for each place: thin, without marks or error bars."""
+
+    label: str
+    lines: Sequence[Sequence[float]]
+
+
 class Panel(NamedTuple):
-    """One chart; places on the horizontal axis are evenly spaced, whatever their numbers."""
+    """One chart; places on the horizontal axis are evenly spaced, whatever their numbers.
+
+    The vertical axis goes to `top`, or as far as the lines need where that is not given. Later lines lie on
+    top of earlier ones.
+    """
 
     title: str
     axis: str
     places: Sequence[object]
-    lines: Sequence[Line]
+    lines: Sequence[Line | Bundle]
+    top: float | None = None
 
 
 class Curve(NamedTuple):
@@ -43,12 +57,13 @@ class Curve(NamedTuple):
 
 
 class CurvePanel(NamedTuple):
-    """One chart of curves; both axes begin at zero."""
+    """One chart of curves; both axes begin at zero, and end at `ends` (right, top) where these are given."""
 
     title: str
     axis: str
     upright: str
     curves: Sequence[Curve]
+    ends: tuple[float, float] | None = None
 
 
 class Box(NamedTuple):
@@ -69,13 +84,14 @@ class BoxPanel(NamedTuple):
 def line_charts(panels: Sequence[Panel]) -> str:
     """All panels in a row, with one legend below."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
-    return _sheet([_panel(panel, labels) for panel in panels], labels, len(panels))
+    marked = any(isinstance(line, Line) for panel in panels for line in panel.lines)
+    return _sheet([_panel(panel, labels) for panel in panels], labels, len(panels), marked)
 
 
 def curve_charts(panels: Sequence[CurvePanel], per_row: int = 4) -> str:
     """All panels in rows, with one legend below."""
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
-    return _sheet([_curve_panel(panel, labels) for panel in panels], labels, per_row)
+    return _sheet([_curve_panel(panel, labels) for panel in panels], labels, per_row, marked=False)
 
 
 def box_charts(panels: Sequence[BoxPanel], per_row: int = 4) -> str:
@@ -83,7 +99,7 @@ def box_charts(panels: Sequence[BoxPanel], per_row: int = 4) -> str:
     return _sheet([_box_panel(panel) for panel in panels], [], per_row)
 
 
-def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int) -> str:
+def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int, marked: bool = True) -> str:
     """Panels in rows, and what their lines are called."""
     width = _WIDTH * min(max(len(drawn), 1), per_row)
     below = _HEIGHT * -(-len(drawn) // per_row)
@@ -101,7 +117,7 @@ def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int) 
         y = below + 9 + down
         parts += [
             f'<path d="M{x:.1f} {y:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
-            _mark(x + 9, y, number),
+            *([_mark(x + 9, y, number)] if marked else []),
             f'<text x="{x + 24:.1f}" y="{y + 4:g}" fill="{INK}">{escape(label)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -129,46 +145,50 @@ def _mark(x: float, y: float, number: int) -> str:
 
 
 def _panel(panel: Panel, labels: Sequence[str]) -> list[str]:
-    tops = [v + e for line in panel.lines for v, e in zip(line.values, line.errors, strict=True) if v == v]
-    step = nice_step(max(tops, default=1.0) / _TICKS)
-    top = step * _TICKS
-    while top < max(tops, default=0.0):
-        top += step
-    inner, deep = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-
-    def x(place: int) -> float:
-        return _LEFT + inner * (place + 0.5) / max(len(panel.places), 1)
-
-    def y(value: float) -> float:
-        return _TOP + deep * (1 - value / top)
-
-    middle = f'x="{_LEFT + inner / 2:g}"'
-    out = [f'<text {middle} y="18" text-anchor="middle" fill="{INK}">{escape(panel.title)}</text>']
-    for k in range(round(top / step) + 1):
-        level = y(k * step)
-        out += [
-            f'<path d="M{_LEFT:g} {level:.1f}h{inner:g}" stroke="#e5e7eb"/>',
-            f'<text x="{_LEFT - 6:g}" y="{level + 4:.1f}" text-anchor="end" fill="{SOFT}">'
-            f"{k * step:g}</text>",
-        ]
-    for k, place in enumerate(panel.places):
-        out.append(
-            f'<text x="{x(k):.1f}" y="{_HEIGHT - _BOTTOM + 15:g}" text-anchor="middle" fill="{SOFT}">'
-            f"{escape(str(place))}</text>"
-        )
-    out.append(
-        f'<text {middle} y="{_HEIGHT - 12:g}" text-anchor="middle" fill="{INK}">{escape(panel.axis)}</text>'
-    )
+    heights = [value for line in panel.lines for value in _heights(line)]
+    y = _scale(heights if panel.top is None else [panel.top], _HEIGHT - _BOTTOM, _TOP)
+    x = _Scale(-0.5, max(len(panel.places), 1) - 0.5, _LEFT, _WIDTH - _RIGHT, 1.0)
+    out = _axes(panel.title, "", y)
+    out += [_below(x.place(k), str(place), SOFT) for k, place in enumerate(panel.places)]
+    out.append(_below((x.start + x.end) / 2, panel.axis, INK, 30.0))
     for line in panel.lines:
         number = labels.index(line.label)
-        seen = [(k, v, e) for k, (v, e) in enumerate(zip(line.values, line.errors, strict=True)) if v == v]
-        points = " ".join(f"{x(k):.1f},{y(v):.1f}" for k, v, _ in seen)
-        out.append(f'<polyline points="{points}" fill="none" stroke="{_colour(number)}" stroke-width="1.6"/>')
-        for k, v, e in seen:
-            low, high = y(max(v - e, 0.0)), y(v + e)
-            out.append(f'<path d="M{x(k):.1f} {low:.1f}V{high:.1f}" stroke="{_colour(number)}"/>')
-            out.append(_mark(x(k), y(v), number))
+        out += _line(line, x, y, number) if isinstance(line, Line) else [_bundle(line, x, y, number)]
     return out
+
+
+def _heights(line: Line | Bundle) -> list[float]:
+    """All that must have its place on the vertical axis."""
+    if isinstance(line, Bundle):
+        return [value for own in line.lines for value in own if value == value]
+    return [v + e for v, e in zip(line.values, line.errors, strict=True) if v == v]
+
+
+def _line(line: Line, x: _Scale, y: _Scale, number: int) -> list[str]:
+    seen = [(k, v, e) for k, (v, e) in enumerate(zip(line.values, line.errors, strict=True)) if v == v]
+    points = " ".join(f"{x.place(k):.1f},{y.place(v):.1f}" for k, v, _ in seen)
+    out = [f'<polyline points="{points}" fill="none" stroke="{_colour(number)}" stroke-width="1.6"/>']
+    for k, v, e in seen:
+        low, high = y.place(max(v - e, y.low)), y.place(min(v + e, y.high))
+        out.append(f'<path d="M{x.place(k):.1f} {low:.1f}V{high:.1f}" stroke="{_colour(number)}"/>')
+        out.append(_mark(x.place(k), y.place(v), number))
+    return out
+
+
+def _bundle(bundle: Bundle, x: _Scale, y: _Scale, number: int) -> str:
+    """All lines as one path; those that would lie on one another are drawn once."""
+    paths = "".join(dict.fromkeys(_steps(line, x, y) for line in bundle.lines))
+    width = 0.6 if len(bundle.lines) > _MANY else 1.1
+    return f'<path d="{paths}" fill="none" stroke="{_colour(number)}" stroke-width="{width}"/>'
+
+
+def _steps(line: Sequence[float], x: _Scale, y: _Scale) -> str:
+    """The first point and the steps from each to the next, which is shorter; a single point is a dash."""
+    points = [(round(x.place(k)), round(10 * y.place(v))) for k, v in enumerate(line) if v == v]
+    if len(points) < 2:
+        return "".join(f"M{a - 4} {b / 10:g}h8" for a, b in points)
+    steps = " ".join(f"{c - a} {(d - b) / 10:g}" for (a, b), (c, d) in pairwise(points))
+    return f"M{points[0][0]} {points[0][1] / 10:g}l{steps}"
 
 
 class _Scale(NamedTuple):
@@ -198,11 +218,12 @@ def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
 def _axes(title: str, upright: str, y: _Scale) -> list[str]:
     """The title, and horizontal lines with their numbers."""
     inner, middle = _WIDTH - _LEFT - _RIGHT, _TOP + (_HEIGHT - _TOP - _BOTTOM) / 2
-    out = [
-        f'<text x="{_LEFT + inner / 2:g}" y="18" text-anchor="middle" fill="{INK}">{escape(title)}</text>',
-        f'<text x="12" y="{middle:g}" text-anchor="middle" fill="{INK}" '
-        f'transform="rotate(-90 12 {middle:g})">{escape(upright)}</text>',
-    ]
+    out = [f'<text x="{_LEFT + inner / 2:g}" y="18" text-anchor="middle" fill="{INK}">{escape(title)}</text>']
+    if upright:
+        out.append(
+            f'<text x="12" y="{middle:g}" text-anchor="middle" fill="{INK}" '
+            f'transform="rotate(-90 12 {middle:g})">{escape(upright)}</text>'
+        )
     for tick in y.ticks:
         level = y.place(tick)
         out += [
@@ -220,15 +241,17 @@ def _below(x: float, text: str, colour: str, down: float = 15.0) -> str:
 
 
 def _curve_panel(panel: CurvePanel, labels: Sequence[str]) -> list[str]:
-    x = _scale([value for curve in panel.curves for value in curve.x], _LEFT, _WIDTH - _RIGHT)
-    y = _scale([value for curve in panel.curves for value in curve.y], _HEIGHT - _BOTTOM, _TOP)
+    right = [panel.ends[0]] if panel.ends else [value for curve in panel.curves for value in curve.x]
+    top = [panel.ends[1]] if panel.ends else [value for curve in panel.curves for value in curve.y]
+    x, y = _scale(right, _LEFT, _WIDTH - _RIGHT), _scale(top, _HEIGHT - _BOTTOM, _TOP)
     out = _axes(panel.title, panel.upright, y)
     out += [_below(x.place(tick), f"{tick:.4g}", SOFT) for tick in x.ticks]
     out.append(_below((x.start + x.end) / 2, panel.axis, INK, 30.0))
     for curve in panel.curves:
-        points = " ".join(f"{x.place(a):.1f},{y.place(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True))
+        points = (f"{x.place(a):.1f},{y.place(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True))
+        different = " ".join(point for point, _ in groupby(points))
         colour = _colour(labels.index(curve.label))
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        out.append(f'<polyline points="{different}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
     return out
 
 

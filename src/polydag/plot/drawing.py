@@ -1,7 +1,8 @@
 """From a graph to SVG text: nodes as labelled boxes in layers, edges as curves from top to bottom.
 
-Colour tells the sign of a weight, width its size, and opacity the probability where there is one. Undirected
-edges have no arrowhead. The same graph always gives the same text.
+Colour tells the sign of a weight, width its size, and opacity the probability where there is one. Where the
+weights are the probabilities, lines have no sign and widths go from 0 to 1 in every picture. Undirected edges
+have no arrowhead. The same graph always gives the same text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _FONT_SIZE, _BOX_HEIGHT, _PAD, _MARGIN = 13, 30, 11, 24
 _GAP, _BEND = 24, 18
 _THINNEST, _THICKEST = 1.2, 5.0
 _FAINTEST = 0.25
+_SAMPLES = (0.5, 1.0)  # probabilities in the legend
 _LONGEST_LABEL = 28
+_NARROWEST = 0.32  # of the font size, the width of an i
 _UNLINKED_WIDTH = 900.0
 _STEEPEST = 0.5
 _PORT, _WIDEST_FOR_PORTS = 11.0, 260.0
@@ -50,6 +53,17 @@ class Curve(NamedTuple):
     points: list[Point]
 
 
+class _Scale(NamedTuple):
+    """What lines tell: the size that is drawn thickest, 0 where all are alike, and whether it is a weight."""
+
+    largest: float
+    weights: bool
+    chance: NDArray[np.float64] | None
+
+    def width(self, size: float) -> float:
+        return _THINNEST + (_THICKEST - _THINNEST) * (size / self.largest if self.largest else 0.15)
+
+
 def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     """A picture of a graph as SVG.
 
@@ -58,7 +72,8 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     graph : Graph
         A DAG or CPDAG; other graphs are drawn with the nodes in their own order from top to bottom.
     probabilities : array of shape (d, d), optional
-        The probability of each edge; improbable ones are drawn fainter.
+        The probability of each edge; improbable ones are drawn fainter. Where they are the graph's weights
+        as well, as in graphs of posteriors, widths show them, on the same scale in every picture.
 
     Examples
     --------
@@ -71,11 +86,10 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     ):
         raise UsageError(f"Probabilities must be a {graph.adjacency.shape} array of numbers from 0 to 1.")
     boxes, curves = arrange(graph)
-    largest = float(np.abs(graph.weights).max(initial=0.0))
-    weighted = bool((graph.weights[graph.adjacency] != 1.0).any())
-    lines = [_edge(graph, curve, largest if weighted else 0.0, chance) for curve in curves]
+    scale = _scale(graph, chance)
+    lines = [_edge(graph, curve, scale) for curve in curves]
     lines += [_node(name, box) for name, box in zip(graph.names, boxes, strict=True)]
-    legend = _legend(graph, largest if weighted else 0.0, chance)
+    legend = _legend(graph, scale)
     left = min((x for curve in curves for x, _ in curve.points), default=0.0)
     right = max((x for curve in curves for x, _ in curve.points), default=0.0)
     left = min([left, *(box.x - box.width / 2 for box in boxes)]) - _MARGIN
@@ -98,13 +112,22 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 
 
+def _scale(graph: Graph, chance: NDArray[np.float64] | None) -> _Scale:
+    values = graph.weights[graph.adjacency]
+    if chance is not None and np.array_equal(values, chance[graph.adjacency]):
+        return _Scale(1.0, False, chance)
+    largest = float(np.abs(values).max(initial=0.0))
+    weighted = largest > 0 and bool((values != 1.0).any())
+    return _Scale(largest if weighted else 0.0, weighted, chance)
+
+
 def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
     """The place of every node and the course of every edge."""
     joined = graph.adjacency | graph.adjacency.T
     linked = np.flatnonzero(joined.any(axis=1))
     ports = np.maximum(graph.adjacency.sum(axis=0), graph.adjacency.sum(axis=1)).tolist()
     widths = [
-        max(_text_width(_label(name)) + 2 * _PAD, 44.0, min(_PORT * (count + 1), _WIDEST_FOR_PORTS))
+        max(text_width(_label(name)) + 2 * _PAD, 44.0, min(_PORT * (count + 1), _WIDEST_FOR_PORTS))
         for name, count in zip(graph.names, ports, strict=True)
     ]
     boxes = [Box(0.0, 0.0, width) for width in widths]
@@ -169,22 +192,21 @@ def _with_ports(curves: list[Curve], boxes: list[Box]) -> list[Curve]:
     return [curve._replace(points=found) for curve, found in zip(curves, points, strict=True)]
 
 
-def _edge(graph: Graph, curve: Curve, largest: float, chance: NDArray[np.float64] | None) -> str:
-    A, i, j = graph.adjacency, curve.upper, curve.lower
+def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
+    A, chance, i, j = graph.adjacency, scale.chance, curve.upper, curve.lower
     if not A[i, j]:
         i, j = j, i  # drawn against the flow: an edge that points up
     weight = float(graph.weights[i, j])
     directed = not A[j, i]
-    share = abs(weight) / largest if largest else 0.15
-    width = _THINNEST + (_THICKEST - _THINNEST) * share
-    colour = PLAIN if not largest or weight == 0 else POSITIVE if weight > 0 else NEGATIVE
+    width = scale.width(abs(weight))
+    colour = PLAIN if not scale.weights or weight == 0 else POSITIVE if weight > 0 else NEGATIVE
     told = f"{graph.names[i]} {'→' if directed else '—'} {graph.names[j]}"
-    told += f", weight {weight:.3g}" if largest else ""
+    told += f", weight {weight:.3g}" if scale.weights else ""
     faint = ""
     if chance is not None:
         probability = float(chance[i, j]) if directed else float(max(chance[i, j], chance[j, i]))
         told += f", probability {probability:.2f}"
-        faint = f' opacity="{_FAINTEST + (1 - _FAINTEST) * probability:.2f}"'
+        faint = f' opacity="{_opacity(probability):.2f}"'
     head, points = "", list(curve.points)
     if directed:
         end, out = (len(points) - 1, -1) if j == curve.lower else (0, 1)
@@ -195,7 +217,11 @@ def _edge(graph: Graph, curve: Curve, largest: float, chance: NDArray[np.float64
         shape = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
         head = f'<polygon points="{shape}" fill="{colour}"/>'
     path = f'<path d="{_smooth(points)}" fill="none" stroke="{colour}" stroke-width="{width:.2f}"/>'
-    return f"<g{faint}><title>{_escaped(told)}</title>{path}{head}</g>"
+    return f"<g{faint}><title>{escaped(told)}</title>{path}{head}</g>"
+
+
+def _opacity(probability: float) -> float:
+    return _FAINTEST + (1 - _FAINTEST) * probability
 
 
 def _smooth(points: list[Point]) -> str:
@@ -224,41 +250,57 @@ def _lean(before: Point, here: Point, after: Point) -> float:
 
 def _node(name: str, box: Box) -> str:
     label = _label(name)
-    hint = f"<title>{_escaped(name)}</title>" if label != name else ""
+    hint = f"<title>{escaped(name)}</title>" if label != name else ""
     return (
         f'<g>{hint}<rect x="{box.x - box.width / 2:.1f}" y="{box.y - _BOX_HEIGHT / 2:.1f}" '
         f'width="{box.width:.1f}" height="{_BOX_HEIGHT}" rx="8" fill="{BOX}" stroke="{BORDER}"/>'
         f'<text x="{box.x:.1f}" y="{box.y + 4.5:.1f}" text-anchor="middle" fill="{INK}">'
-        f"{_escaped(label)}</text></g>"
+        f"{escaped(label)}</text></g>"
     )
 
 
-def _legend(graph: Graph, largest: float, chance: NDArray[np.float64] | None) -> tuple[str, float]:
+def _legend(graph: Graph, scale: _Scale) -> tuple[str, float]:
     """What colours and widths mean, and how wide the line of it is; nothing where nothing needs saying."""
-    values = graph.weights[graph.adjacency]
-    parts: list[tuple[str, str]] = []
-    if largest:
-        for present, colour, text in (
-            ((values > 0).any(), POSITIVE, "positive"),
-            ((values < 0).any(), NEGATIVE, "negative"),
-        ):
-            if present:
-                parts.append((f'stroke="{colour}" stroke-width="3"', text))
-        smallest = float(np.abs(values).min())
-        thin = _THINNEST + (_THICKEST - _THINNEST) * smallest / largest
-        if f"{smallest:.2g}" != f"{largest:.2g}":
-            parts.append((f'stroke="{PLAIN}" stroke-width="{thin:.2f}"', f"|weight| {smallest:.2g}"))
-        parts.append((f'stroke="{PLAIN}" stroke-width="{_THICKEST}"', f"|weight| {largest:.2g}"))
+    parts = _weight_keys(graph, scale) if scale.weights else []
     if graph.has_undirected:
         parts.append((f'stroke="{PLAIN}" stroke-width="1.8"', "no arrowhead: direction not determined"))
-    if chance is not None and graph.n_edges:
-        parts.append((f'stroke="{PLAIN}" stroke-width="3" opacity="{_FAINTEST}"', "fainter: less probable"))
+    if scale.chance is not None and graph.n_edges:
+        parts += _probability_keys(scale)
     text, x = "", 0.0
     for style, words in parts:
         text += f'<line x1="{x:.1f}" y1="0" x2="{x + 26:.1f}" y2="0" {style}/>'
-        text += f'<text x="{x + 32:.1f}" y="4" font-size="11.5" fill="{SOFT}">{_escaped(words)}</text>'
-        x += 32 + _text_width(words) * 0.9 + 18
+        text += f'<text x="{x + 32:.1f}" y="4" font-size="11.5" fill="{SOFT}">{escaped(words)}</text>'
+        x += 32 + text_width(words) * 0.9 + 18
     return text, x
+
+
+def _weight_keys(graph: Graph, scale: _Scale) -> list[tuple[str, str]]:
+    """Samples of lines as their attributes and words: both signs, the smallest and the largest weight."""
+    values, largest = graph.weights[graph.adjacency], scale.largest
+    parts = []
+    for present, colour, text in (
+        ((values > 0).any(), POSITIVE, "positive"),
+        ((values < 0).any(), NEGATIVE, "negative"),
+    ):
+        if present:
+            parts.append((f'stroke="{colour}" stroke-width="3"', text))
+    smallest = float(np.abs(values).min())
+    if f"{smallest:.2g}" != f"{largest:.2g}":
+        thin = f'stroke="{PLAIN}" stroke-width="{scale.width(smallest):.2f}"'
+        parts.append((thin, f"|weight| {smallest:.2g}"))
+    return [*parts, (f'stroke="{PLAIN}" stroke-width="{_THICKEST}"', f"|weight| {largest:.2g}")]
+
+
+def _probability_keys(scale: _Scale) -> list[tuple[str, str]]:
+    if scale.weights or not scale.largest:
+        return [(f'stroke="{PLAIN}" stroke-width="3" opacity="{_FAINTEST}"', "fainter: less probable")]
+    return [
+        (
+            f'stroke="{PLAIN}" stroke-width="{scale.width(p):.2f}" opacity="{_opacity(p):.2f}"',
+            f"probability {p:g}",
+        )
+        for p in _SAMPLES
+    ]
 
 
 def _label(name: str) -> str:
@@ -266,14 +308,31 @@ def _label(name: str) -> str:
     return shown if len(shown) <= _LONGEST_LABEL else f"{shown[: _LONGEST_LABEL - 1]}…"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that XML accepts: control signs, which it forbids even when escaped, become spaces."""
     return escape("".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in text))
 
 
-def _text_width(text: str) -> float:
+def text_width(text: str, size: float = _FONT_SIZE) -> float:
     """About how wide a text is drawn; there is no font at hand to measure it."""
-    return sum(_sign_width(sign) for sign in text) * _FONT_SIZE
+    return sum(_sign_width(sign) for sign in text) * size
+
+
+def shortened(text: str, room: float, size: float = _FONT_SIZE) -> str:
+    """The text, or its beginning and end where it is wider than the room.
+
+    Examples
+    --------
+    >>> shortened("systolic_blood_pressure_12", 100, 11)
+    'systolic…sure_12'
+    """
+    if text_width(text, size) <= room:
+        return text
+    for kept in range(min(len(text) - 1, int(room / (_NARROWEST * size))), 0, -1):
+        cut = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+        if text_width(cut, size) <= room:
+            return cut
+    return "…"
 
 
 def _sign_width(sign: str) -> float:
@@ -282,5 +341,5 @@ def _sign_width(sign: str) -> float:
     if unicodedata.east_asian_width(sign) in "WF":
         return 1.0
     if sign in "iljI.,:;|!'()[] ":
-        return 0.32
+        return _NARROWEST
     return 0.85 if sign in "mwMW" else 0.68 if sign.isupper() else 0.57

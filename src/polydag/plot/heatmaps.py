@@ -1,7 +1,8 @@
 """Matrices of edge probabilities as heat maps side by side, and their difference, as self-contained SVG text.
 
-A row is where an edge comes from, a column where it goes. Probable edges are dark; in a difference, blue is
-more probable in the first of the two and orange in the second. A key below each map says so.
+A row is where an edge comes from, a column where it goes; symmetric matrices are about connections without a
+direction. Probable edges are dark; in a difference, blue is more probable in the first of the two and orange
+in the second. A key below each map says so, and pointing at a cell tells its variables and its value.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import UsageError
-from polydag.plot.drawing import FONT, INK, NEGATIVE, POSITIVE, SOFT
+from polydag.plot.drawing import FONT, INK, NEGATIVE, POSITIVE, SOFT, escaped, shortened, text_width
 
 _SIDE, _GAP, _TOP, _BOTTOM, _MARGIN = 300.0, 26.0, 34.0, 40.0, 14.0
 _COLUMNS = 4
 _MOST_LABELS = 40
 _FAINTEST = 0.005  # below this nothing is drawn
-_LETTER = 0.58  # of the font size, about, a letter is wide
-_LONGEST = 16
+_FONT_SIZE = 11.0
+_LONGEST = 9.3  # of the font size, the room for a name: about 16 letters
+_TITLE = _SIDE + _MARGIN
+_LESS = " − "
 _STEPS, _STEP = 9, 10.0  # squares of the colour key
 
 
@@ -35,13 +38,13 @@ class Map(NamedTuple):
 
 def difference(first: Map, second: Map) -> Map:
     """The first less the second."""
-    return Map(f"{first.title} − {second.title}", first.values - second.values, signed=True)
+    return Map(f"{first.title}{_LESS}{second.title}", first.values - second.values, signed=True)
 
 
 def apart(maps: Sequence[Map]) -> Map:
     """The largest value at each place less the smallest."""
     values = np.array([item.values for item in maps])
-    return Map("largest difference", values.max(axis=0) - values.min(axis=0))
+    return Map("largest − smallest", values.max(axis=0) - values.min(axis=0))
 
 
 def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = True) -> str:
@@ -50,9 +53,9 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     Parameters
     ----------
     names : sequence of str
-        The variables, written beside the maps where there are at most 40.
+        The variables, written beside the maps where there are at most 40; long ones without their middle.
     maps : sequence of Map
-        Probabilities of edges.
+        Probabilities of edges; of connections, without a direction, where all are symmetric.
     differences : bool
         Add the difference at the end: of two signed, of more how far the tasks are apart.
 
@@ -64,27 +67,25 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     own = [item._replace(values=_checked(item, len(names))) for item in maps]
     if differences and len(own) > 1:
         own.append(difference(*own) if len(own) == 2 else apart(own))
-    labelled = len(names) <= _MOST_LABELS
-    size = min(11.0, 0.8 * _SIDE / max(len(names), 1))
-    room = (
-        8.0 + size * _LETTER * min(max((len(name) for name in names), default=0), _LONGEST)
-        if labelled
-        else 0.0
-    )
+    joint = "–" if _symmetric(own) else "→"
+    labelled = 0 < len(names) <= _MOST_LABELS
+    size = min(_FONT_SIZE, 0.8 * _SIDE / max(len(names), 1))
+    room = min(max(text_width(name, size) for name in names), _LONGEST * size) + 8 if labelled else 0.0
     columns = min(len(own), _COLUMNS)
     deep = _TOP + room + _SIDE + _BOTTOM
     width = _MARGIN * 2 + columns * (_SIDE + room) + (columns - 1) * _GAP
     height = deep * -(-len(own) // _COLUMNS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" font-family="{escape(FONT)}" font-size="11">',
+        f'height="{height:g}" font-family="{escape(FONT)}" font-size="{_FONT_SIZE:g}">',
         f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
     ]
     for number, item in enumerate(own):
         left = _MARGIN + number % _COLUMNS * (_SIDE + room + _GAP) + room
         down = number // _COLUMNS * deep + _TOP + room
         parts += [f'<g transform="translate({left:.1f} {down:.1f})">']
-        parts += _map(item, names if labelled else (), size, room)
+        parts += _map(item, names, joint, room)
+        parts += _labels(names, size) if labelled else []
         parts += ["</g>"]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -119,30 +120,56 @@ def _key(signed: bool) -> list[str]:
     ]
 
 
-def _map(item: Map, names: Sequence[str], size: float, room: float) -> list[str]:
-    n = len(item.values)
-    cell = _SIDE / max(n, 1)
-    middle = f'x="{_SIDE / 2:g}" text-anchor="middle"'
+def _symmetric(maps: Sequence[Map]) -> bool:
+    """Whether all maps are; those without a value do not count."""
+    filled = [item.values for item in maps if item.values.any()]
+    return bool(filled) and all(np.array_equal(values, values.T) for values in filled)
+
+
+def _map(item: Map, names: Sequence[str], joint: str, room: float) -> list[str]:
+    cell = _SIDE / max(len(names), 1)
+    shown = [escaped(name) for name in names]
     parts = [
-        f'<text {middle} y="{-room - 14:.1f}" fill="{INK}">{escape(item.title)}</text>',
-        f'<text x="0" y="{_SIDE + 18:g}" fill="{SOFT}">row → column</text>',
+        f'<text x="{_SIDE / 2:g}" text-anchor="middle" y="{-room - 14:.1f}" fill="{INK}">'
+        f"{_cut(item.title, _title(item.title))}</text>",
+        f'<text x="0" y="{_SIDE + 18:g}" fill="{SOFT}">row {joint} column</text>',
         *_key(item.signed),
     ]
     for i, j in np.argwhere(np.abs(item.values) >= _FAINTEST):
         value = float(item.values[i, j])
-        colour = _colour(value, item.signed)
+        told = f"{value:+.2f}".replace("-", "−") if item.signed else f"{value:.2f}"
         parts.append(
             f'<rect x="{j * cell:.2f}" y="{i * cell:.2f}" width="{cell:.2f}" height="{cell:.2f}" '
-            f'fill="{colour}" fill-opacity="{abs(value):.2f}"/>'
+            f'fill="{_colour(value, item.signed)}" fill-opacity="{abs(value):.2f}">'
+            f"<title>{shown[i]} {joint} {shown[j]} {told}</title></rect>"
         )
-    parts.append(f'<rect width="{_SIDE:g}" height="{_SIDE:g}" fill="none" stroke="{SOFT}"/>')
+    return [*parts, f'<rect width="{_SIDE:g}" height="{_SIDE:g}" fill="none" stroke="{SOFT}"/>']
+
+
+def _labels(names: Sequence[str], size: float) -> list[str]:
+    """The variables' names beside the rows and above the columns."""
+    cell = _SIDE / len(names)
+    style = f'font-size="{size:.1f}" fill="{INK}"'
+    parts = []
     for k, name in enumerate(names):
-        label = escape(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…")
+        label = _cut(name, shortened(name, _LONGEST * size, size))
         line = (k + 0.5) * cell + size * 0.35
         parts += [
-            f'<text x="-4" y="{line:.1f}" text-anchor="end" font-size="{size:.1f}" '
-            f'fill="{INK}">{label}</text>',
-            f'<text transform="translate({line:.1f} -4) rotate(-90)" font-size="{size:.1f}" '
-            f'fill="{INK}">{label}</text>',
+            f'<text x="-4" y="{line:.1f}" text-anchor="end" {style}>{label}</text>',
+            f'<text transform="translate({line:.1f} -4) rotate(-90)" {style}>{label}</text>',
         ]
     return parts
+
+
+def _title(title: str) -> str:
+    """A title in the room above its map; of a difference, both names are cut."""
+    if text_width(title, _FONT_SIZE) <= _TITLE:
+        return title
+    names = title.split(_LESS)
+    room = (_TITLE - (len(names) - 1) * text_width(_LESS, _FONT_SIZE)) / len(names)
+    return shortened(_LESS.join(shortened(name, room, _FONT_SIZE) for name in names), _TITLE, _FONT_SIZE)
+
+
+def _cut(full: str, shown: str) -> str:
+    """What stands inside a text element; pointing at a text that was cut tells all of it."""
+    return escaped(shown) if shown == full else f"<title>{escaped(full)}</title>{escaped(shown)}"

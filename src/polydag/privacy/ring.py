@@ -92,8 +92,8 @@ class Ring:
         return result
 
 
-WIDE = Ring(limbs=3, fraction=96)  # numbers of any unit: below 4e28 / K, in steps of 1e-29
-NARROW = Ring(limbs=1, fraction=32)  # numbers without units, such as scaled weights
+WIDE = Ring(limbs=5, fraction=160)  # numbers of any unit and squares: below 7e47 / K, in steps of 7e-49
+NARROW = Ring(limbs=1, fraction=32)  # numbers of about one, such as weights in known units
 
 
 def _negated(words: Words) -> Words:

@@ -362,6 +362,9 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def _small_panels(table: pd.DataFrame) -> list[Panel]:
+    """Edges on the scale of probabilities; non-edges, which are close to 0, on one for all sets of data."""
+    few = table.groupby(["data", "subjects", "method"])["non_edges"]
+    tops = {"edges": 1.0, "non_edges": float((few.mean() + few.std().fillna(0.0)).max())}
     panels = []
     for data, part in table.groupby("data", sort=False):
         places = list(dict.fromkeys(part["subjects"]))
@@ -371,7 +374,7 @@ def _small_panels(table: pd.DataFrame) -> list[Panel]:
                 by_size = part[part["method"] == method].groupby("subjects")[what]
                 lines.append(Line(method, by_size.mean().tolist(), by_size.std().fillna(0.0).tolist()))
             title = f"mean posterior of {title}, {data}"
-            panels.append(Panel(title, "subjects of each group", places, lines))
+            panels.append(Panel(title, "subjects of each group", places, lines, tops[what]))
     return panels
 
 

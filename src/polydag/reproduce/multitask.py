@@ -26,11 +26,11 @@ from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
 from polydag.network import DiscreteNetwork
-from polydag.plot.charts import Curve, CurvePanel, Line, Panel, curve_charts, line_charts
+from polydag.plot.charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.progress import report
 from polydag.reproduce import brain
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, sentences, stacked
-from polydag.reproduce.ranking import Areas, areas, paired, roc_points
+from polydag.reproduce.ranking import Areas, areas, paired, roc_points, up_to_one
 
 Array = NDArray[np.float64]
 
@@ -45,6 +45,7 @@ LARGE = (500, 1000, 2000, 5000)
 EXAMPLE_P_DEL = 0.3  # of the networks whose learning curves are drawn
 PRESETS = ("ours", "published")
 FORMS = ("standard", "paper")
+KINDS = ("no edge", "reverse", "true", "shared", "unique")  # as they are drawn: the rare ones on top
 _PANELS = 4  # sizes for which ROC curves are drawn
 
 
@@ -343,14 +344,14 @@ def notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
 def _curve_panels(table: pd.DataFrame) -> list[Panel]:
     panels = []
     for method, own in table.groupby("method", sort=False):
-        places = list(dict.fromkeys(own["samples"]))
-        lines = [
-            Line(str(kind), edge["mean"].tolist(), [0.0] * len(edge))
-            for (kind, _, _), edge in own.sort_values("samples").groupby(
-                ["kind", "source", "target"], sort=False
-            )
+        lines = own.pivot_table(index=["kind", "source", "target"], columns="samples", values="mean")
+        bundles = [
+            Bundle(kind, lines.loc[[kind]].to_numpy().tolist())
+            for kind in KINDS
+            if kind in lines.index.get_level_values("kind")
         ]
-        panels.append(Panel(f"posterior of edges, {method}", "training samples", places, lines))
+        title = f"posterior of edges, {method}"
+        panels.append(Panel(title, "training samples", list(lines.columns), bundles, top=1.0))
     return panels
 
 
@@ -358,7 +359,6 @@ def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
     """The standard form above, the paper's below; its false positive rate has no limit: shown up to 1."""
     sizes = list(dict.fromkeys(table["samples"]))
     chosen = [sizes[k] for k in np.unique(np.linspace(0, len(sizes) - 1, _PANELS).astype(int))]
-    shown = table[table["fpr"] <= 1]
     upright = {"standard": "true positive rate", "paper": "“TP rate” (precision)"}
     return [
         CurvePanel(
@@ -366,12 +366,17 @@ def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
             "false positive rate" if form == "standard" else "“FP rate”",
             upright[form],
             [
-                Curve(str(method), own["fpr"].tolist(), own["tpr"].tolist())
-                for method, own in shown[(shown["samples"] == size) & (shown["form"] == form)].groupby(
+                Curve(str(method), *(rates.tolist() for rates in _rates(own)))
+                for method, own in table[(table["samples"] == size) & (table["form"] == form)].groupby(
                     "method", sort=False
                 )
             ],
+            ends=(1.0, 1.0),
         )
         for form in FORMS
         for size in chosen
     ]
+
+
+def _rates(own: pd.DataFrame) -> tuple[Array, Array]:
+    return up_to_one(own["fpr"].to_numpy(), own["tpr"].to_numpy())

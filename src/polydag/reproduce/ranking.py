@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_APART = 0.002  # points of a curve that are closer look the same
+
 
 class Areas(NamedTuple):
     """Areas of one set of posteriors."""
@@ -46,31 +48,51 @@ def areas(true: Mask, P: Array) -> Areas:
     y, p = off_diagonal(true, P)
     if not y.any() or y.all():
         return Areas(math.nan, math.nan, math.nan)
-    fpr, tpr = roc_points(true, P, "paper")
-    inside = np.concatenate([fpr[fpr <= 1], [1.0]])
-    under = np.trapezoid(np.interp(inside, fpr, tpr), inside)
-    return Areas(float(roc_auc_score(y, p)), float(average_precision_score(y, p)), float(under))
+    fpr, tpr = up_to_one(*roc_points(true, P, "paper"))
+    under = float(np.trapezoid(tpr, fpr))
+    return Areas(float(roc_auc_score(y, p)), float(average_precision_score(y, p)), under)
 
 
 def roc_points(true: Mask, P: Array, form: str, *, corners: bool = False) -> tuple[Array, Array]:
     """The rates at every threshold, by rising false positive rate from 0.
 
     With `corners` only where a true edge comes in and just before: in between the standard curve is level.
+    The paper's bends there: of it, points on the way are kept too, up to the first beyond 1.
     """
     y, p = off_diagonal(true, P)
     order = np.argsort(-p, kind="stable")
     last = np.append(np.diff(p[order]) != 0, True)  # ties are accepted together
     hits, chosen = np.cumsum(y[order])[last], np.flatnonzero(last) + 1
-    if corners:
-        rises = np.diff(hits, prepend=0) > 0
-        kept = rises | np.append(rises[1:], True)
-        hits, chosen = hits[kept], chosen[kept]
+    rises = np.diff(hits, prepend=0) > 0
+    kept = rises | np.append(rises[1:], True)
     if form == "standard":
-        return np.append(0.0, (chosen - hits) / (~y).sum()), np.append(0.0, hits / max(y.sum(), 1))
-    left = len(y) - chosen
-    usable = left > 0
-    fpr, tpr = (chosen - hits)[usable] / left[usable], (hits / chosen)[usable]
-    return np.append(0.0, fpr), np.append(tpr[:1] if len(tpr) else 0.0, tpr)
+        fpr, tpr = (chosen - hits) / (~y).sum(), hits / max(y.sum(), 1)
+        start = 0.0
+    else:
+        usable = chosen < len(y)  # with all pairs accepted the rate is infinite
+        hits, chosen, kept = hits[usable], chosen[usable], kept[usable]
+        fpr, tpr = (chosen - hits) / (len(y) - chosen), hits / chosen
+        start = float(tpr[0]) if len(tpr) else 0.0
+        kept = _shown(fpr, tpr, kept)
+    if corners:
+        fpr, tpr = fpr[kept], tpr[kept]
+    return np.append(0.0, fpr), np.append(start, tpr)
+
+
+def _shown(fpr: Array, tpr: Array, corners: Mask) -> Mask:
+    """Points of the paper's curve up to 1: corners, those that are away from the one before, and its end."""
+    places = np.floor(np.column_stack([fpr, tpr]) / _APART)
+    shown: Mask = corners | (np.diff(places, axis=0, prepend=-1.0) != 0).any(axis=1)
+    beyond = int(np.searchsorted(fpr, 1.0, side="right"))
+    shown[max(beyond - 1, 0) : beyond + 1] = True
+    shown[beyond + 1 :] = False
+    return shown
+
+
+def up_to_one(fpr: Array, tpr: Array) -> tuple[Array, Array]:
+    """A curve up to a rate of 1; one that ends before, as all other pairs are tied, goes on level."""
+    inside = fpr <= 1
+    return np.append(fpr[inside], 1.0), np.append(tpr[inside], np.interp(1.0, fpr, tpr))
 
 
 def paired(first: Array, second: Array, name: str, other: str) -> Test:
