@@ -188,7 +188,7 @@ def test_cut_into_levels_on_the_way() -> None:
         ({"score": "bic"}, "score must be one of k2, bdeu, bds, bge; got 'bic'"),
         ({"method": "magic"}, "method must be one of"),
         ({"structure_prior": "sparse"}, "structure_prior must be one of fair, uniform"),
-        ({"max_parents": 8}, "8 variables allow at most 7"),
+        ({"max_parents": 2.5}, "whole number"),
         ({"max_parents": -1}, "max_parents"),
         ({"method": "exact", "memory": 1e-6}, "exact posterior of 8 variables .* Up to 5 variables fit"),
         ({"discretize": "deciles"}, "discretize is quantile:K or interval:K"),

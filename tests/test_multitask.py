@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,17 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from polydag import BayesianDiscovery, DiscreteCounts, GaussianStats, Knowledge, MultitaskDiscovery, simulate
+from polydag import (
+    BayesianDiscovery,
+    DiscreteCounts,
+    GaussianStats,
+    Knowledge,
+    MultitaskDiscovery,
+    data,
+    simulate,
+)
 from polydag.cli.main import app
+from polydag.discovery import family_table
 from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
@@ -19,6 +29,7 @@ from polydag.progress import listening
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import areas, paired, roc_points
+from polydag.scores import make_score
 
 Array = NDArray[np.float64]
 
@@ -163,6 +174,8 @@ def test_one_task_only_is_said_to_be_single_task_learning() -> None:
     np.testing.assert_allclose(
         edges(model)[0], BayesianDiscovery().fit(table).posterior_.probabilities, atol=1e-12
     )
+    with pytest.raises(UsageError, match="nothing to compare: task 1 is the only task"):
+        model.difference(0, 1)
 
 
 def test_levels_are_united_over_the_tasks() -> None:
@@ -212,6 +225,44 @@ def test_tables_that_do_not_fit() -> None:
         MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns=["smoke", "lung"])})
     with pytest.raises(DataError, match=r"task 2: .*smoke, row 1: the value is missing"):
         MultitaskDiscovery().fit([controls, patients.assign(smoke=None)])
+
+
+@pytest.mark.parametrize("score", ["k2", "bge"])
+def test_files_are_not_read_here(score: str) -> None:
+    said = (
+        r"^task 2: 'b\.csv' is not a table, and files are not read here: .*polydag\.data\.read.*polydag fit"
+    )
+    for path in ("b.csv", Path("b.csv")):
+        with pytest.raises(DataError, match=said):
+            MultitaskDiscovery(score=score).fit([clinics()[0], path])
+    with pytest.raises(DataError, match=r"^task 1: .* shape \(3,\)"):
+        MultitaskDiscovery(score=score).fit([np.arange(3), clinics()[0]])
+
+
+def test_numbers_by_their_kind_are_told_truly() -> None:
+    """Whole numbers that a table takes for numbers, though they are few enough for labels."""
+    rng = np.random.default_rng(0)
+    frames = [
+        clinics()[k][["smoke", "lung"]].assign(age=rng.integers(20, 60, n)) for k, n in ((0, 120), (1, 80))
+    ]
+    tables = [data.from_frame(frame) for frame in frames]
+    levels = frames[0]["age"].nunique()
+    what = rf"Column age holds numbers by its kind \({levels} different ones\)"
+    said = rf"{what}.*--discretize.*--kind age=discrete.*bge"
+    with pytest.raises(DataError, match=said):
+        MultitaskDiscovery().fit(tables)
+    with pytest.raises(DataError, match=said):
+        BayesianDiscovery().fit(tables[0])
+    # The kind may be that of a later task only, and a column of many values is none for --kind.
+    with pytest.raises(DataError, match=r"Column age holds numbers by its kind"):
+        MultitaskDiscovery().fit([frames[0], tables[1]])
+    many = [frame.assign(age=np.arange(len(frame))) for frame in frames]
+    with pytest.raises(DataError, match=r"age has 120 levels, more than 64, but [^-]*--discretize [^-]*$"):
+        MultitaskDiscovery().fit([data.from_frame(frame) for frame in many])
+    labels = [data.from_frame(frame, kinds={"age": "discrete"}) for frame in frames]
+    np.testing.assert_array_equal(
+        edges(MultitaskDiscovery().fit(labels)), edges(MultitaskDiscovery().fit(frames))
+    )
 
 
 def test_numbers_are_cut_at_the_same_places_in_all_tasks() -> None:
@@ -283,13 +334,51 @@ def test_forty_tasks() -> None:
         ("lambda_", "mean", "or 'average'; got 'mean'"),
         ("transfer_prior", 3, "transfer_prior is a prior of pairs of parent sets.*; got 3"),
         ("method", "quick", "method must be one of auto, exact, mcmc"),
-        ("max_parents", 8, "max_parents = 8 is too large: 8 variables allow at most 7"),
+        ("lambda_", True, "or 'average'; got True"),
+        ("max_parents", -1, "max_parents must not be negative; got -1"),
+        ("max_parents", 2.5, "max_parents is a whole number from 0; got 2.5"),
+        ("max_parents", "two", "max_parents is a whole number from 0; got 'two'"),
         ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
     ],
 )
 def test_settings_that_cannot_be(option: str, value: object, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         MultitaskDiscovery(**{option: value}).fit(clinics())
+
+
+@pytest.mark.parametrize("transfer", ["family", "theorem1"])
+@pytest.mark.parametrize("normaliser", ["all", "truncated"])
+def test_more_parents_than_there_can_be_are_no_bound(transfer: str, normaliser: str) -> None:
+    tables = [table[["smoke", "lung", "bronc"]] for table in clinics()]
+    found = [
+        edges(MultitaskDiscovery(transfer=transfer, normaliser=normaliser, max_parents=most).fit(tables))
+        for most in (2, 3, 99)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    alone = [BayesianDiscovery(max_parents=most).fit(tables[0]).posterior_.probabilities for most in (2, 3)]
+    np.testing.assert_array_equal(*alone)
+    single = MultitaskDiscovery(transfer=transfer).fit([table[["smoke"]] for table in tables])
+    assert edges(single).tolist() == [[[0.0]], [[0.0]]]
+    score = make_score("k2", DiscreteCounts.from_data(tables[0][["smoke"]]))
+    with pytest.raises(UsageError, match="max_parents = 3 is too large: 1 variable allows at most 0"):
+        family_table(score, 3)
+
+
+def test_lambda_is_any_real_number() -> None:
+    tables = clinics()
+    expected = edges(MultitaskDiscovery(lambda_=0.5, max_parents=2).fit(tables))
+    for half in (np.float32(0.5), np.float64(0.5), Fraction(1, 2)):
+        np.testing.assert_array_equal(
+            edges(MultitaskDiscovery(lambda_=half, max_parents=2).fit(tables)), expected
+        )
+
+
+@pytest.mark.parametrize("transfer", ["family", "theorem1"])
+def test_memory_that_no_machine_has_is_told_briefly(transfer: str) -> None:
+    table = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (20, 200)))
+    with pytest.raises(UsageError, match=r"needs \d\.\de\+5\d GB; \d+\.\d GB can be used"):
+        MultitaskDiscovery(transfer=transfer, method="exact", memory=2.0).fit([table, table])
 
 
 @pytest.mark.parametrize("transfer", ["family", "none", "pool"])
@@ -351,6 +440,16 @@ def test_corners_of_a_curve_are_all_of_it() -> None:
     (x, y), (few_x, few_y) = (roc_points(true, P, "standard", corners=c) for c in (False, True))
     assert len(few_x) < len(x) / 2
     assert np.trapezoid(few_y, few_x) == pytest.approx(np.trapezoid(y, x), abs=1e-12)
+    # The paper's form bends between corners, and in it all other pairs can be tied before a rate of 1.
+    for tied, d in ((0.0, 5), (0.0, 30), (0.3, 5), (0.3, 30), (0.8, 5), (0.8, 30)):
+        true = rng.random((4, d, d)) < 0.1
+        P = np.clip(rng.random(true.shape) + 0.4 * true - tied, 0, 1)
+        few_x, few_y = roc_points(true, P, "paper", corners=True)
+        assert len(few_x) <= len(roc_points(true, P, "paper")[0])
+        assert (few_x > 1).sum() <= 1
+        inside = np.append(few_x[few_x <= 1], 1.0)
+        area = np.trapezoid(np.interp(inside, few_x, few_y), inside)
+        assert area == pytest.approx(areas(true, P).paper_auc, abs=1e-3)
 
 
 def test_paired_t_test_names_the_winner() -> None:

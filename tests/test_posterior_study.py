@@ -100,7 +100,7 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
     [
         (["--method", "guess"], 2, "Known are auto, exact, mcmc"),
         (["--bootstrap", "5"], 2, "--bootstrap is not for it"),
-        (["--set", "max_parents=9"], 2, "at most 7"),
+        (["--set", "max_parents=2.5"], 2, "whole number"),
         (["--set", "colour=red"], 2, "has no setting colour"),
         (["--set", "method=mcmc"], 2, "has no setting method. Use --method, which is an option"),
         (["--groups", "smoke"], 2, "--as linked"),

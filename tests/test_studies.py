@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from hypothesis import strategies as st
 
 from polydag import Notears, simulate, studies
 from polydag.cli import demos
+from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS
-from polydag.studies import methods, pooled
+from polydag.studies import methods, pooled, posterior
 from polydag.studies.config import Config, from_table, to_table
 from polydag.studies.inputs import public, require_same
 from polydag.studies.methods import parse_settings, settings_of
+from polydag.studies.posterior import listed, undirected
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), texts)
@@ -223,6 +226,26 @@ def test_the_registry_of_shapes() -> None:
         assert issubclass(module.CONFIG, Config)
         assert callable(module.load)
         assert callable(module.run)
+
+
+def test_connections_without_a_direction_are_told(tmp_path: Path) -> None:
+    P = np.zeros((4, 4))
+    P[0, 1], P[1, 0] = 0.5, 0.5
+    P[0, 2], P[2, 0] = 0.7, 0.3
+    P[1, 2], P[2, 1] = 0.3, 0.35
+    said = "Connected, but the rows do not tell in which direction: a – b (1.00), b – c (0.65)."
+    assert undirected("abcd", P, 0.5) == (said,)
+    # Less sure than is asked for is not in the graph for another reason.
+    assert undirected("abcd", P, 0.8, " in x")[0].endswith(": a – b (1.00), a – c (1.00).")
+    assert undirected("abcd", np.zeros((4, 4)), 0.5) == ()
+    assert listed((f"v{k}", "w", k / 10) for k in range(10)).endswith("v5 – w (0.50) and 5 more")
+    asia().sample(300, random_state=0).to_csv(tmp_path / "d.csv", index=False)
+    result = posterior.run(posterior.PosteriorConfig(data=(str(tmp_path / "d.csv"),), seed=0))
+    told = undirected(result.graph.names, np.asarray(result.probabilities), 0.5)
+    assert told
+    assert told[0] in result.notes
+    pairs = re.findall(r"(\w+) – (\w+) \(", told[0])
+    assert not {frozenset((edge.source, edge.target)) for edge in result.edges} & set(map(frozenset, pairs))
 
 
 def test_a_bootstrap_gives_every_edge_its_frequency(tmp_path: Path) -> None:

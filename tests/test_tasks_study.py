@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -141,6 +142,144 @@ def test_what_cannot_be_is_told(clinics: dict[str, pd.DataFrame]) -> None:
 def test_names_of_tasks_in_files() -> None:
     assert file_names(("controls", "patients, old")) == ["controls", "patients-old"]
     assert file_names(("a/b", "a b")) == ["1-a-b", "2-a-b"]
+    assert file_names(("Control", "control")) == ["1-Control", "2-control"]  # one file, on some systems
+
+
+def with_holes(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "count": rng.integers(0, 4, n),
+            "number": rng.normal(100 * seed, 1.0, n),
+            "label": rng.choice(["u", "v"], n),
+            "true": rng.random(n) < 0.5,
+        }
+    )
+    holes = rng.random(frame.shape) < 0.1
+    holes[1, 1] = True
+    return frame.astype(object).mask(holes)
+
+
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+def test_missing_values_are_settled_within_each_task(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether tasks are files or told apart by a column; by the kinds of all rows."""
+    monkeypatch.chdir(tmp_path)
+    parts = {"large": with_holes(40, 1), "small": with_holes(9, 2)}
+    for task, frame in parts.items():
+        frame.to_csv(f"{task}.csv", index=False)
+    pd.concat([frame.assign(task=task) for task, frame in parts.items()]).to_csv("both.csv", index=False)
+    files = load(TasksConfig(data=("large.csv", "small.csv"), missing=missing))
+    column = load(TasksConfig(data=("both.csv",), task_column="task", missing=missing))
+    assert files.notes == column.notes
+    assert files.notes[0].startswith("large: ")
+    for task, frame in parts.items():
+        pd.testing.assert_frame_equal(files.rows[task].frame, column.rows[task].frame)
+        assert files.rows[task].kinds["count"] == "discrete"  # nine rows alone might be of numbers
+        holes = frame["number"].isna()
+        if missing == "drop":
+            assert files.rows[task].n == len(frame.dropna())
+        else:
+            filled = column.rows[task].frame["number"][holes]
+            np.testing.assert_allclose(filled, frame["number"].astype(float).mean())
+
+
+def test_what_is_missing_in_the_column_of_tasks(clinics: dict[str, pd.DataFrame]) -> None:
+    both = pd.read_csv("both.csv")
+    both.loc[[3, 5], "group"] = None
+    both.to_csv("both.csv", index=False)
+    config = TasksConfig(data=("both.csv",), task_column="group")
+    with pytest.raises(DataError, match=r"both\.csv has missing values in 2 of 200 rows: group 2"):
+        load(config)
+    with pytest.raises(DataError, match="column group: 2 of 200 rows do not say to which task they belong"):
+        load(dataclasses.replace(config, missing="impute"))
+    dropped = load(dataclasses.replace(config, missing="drop"))
+    assert sum(table.n for table in dropped.rows.values()) == 198
+    assert "2 of 200 rows left out: their task (group) is missing." in dropped.notes
+    both["group"] = both["group"].map({"controls": 1, "patients": 2})
+    both.to_csv("both.csv", index=False)
+    assert list(load(dataclasses.replace(config, missing="drop")).rows) == ["1", "2"]
+    # A task without any complete row does not go away silently.
+    both.loc[both["group"] == 2, "smoke"] = None
+    both.to_csv("both.csv", index=False)
+    with pytest.raises(DataError, match="2: only 0 rows are complete"):
+        load(dataclasses.replace(config, missing="drop"))
+
+
+def test_stray_labels_of_tasks_are_told(clinics: dict[str, pd.DataFrame]) -> None:
+    both = pd.read_csv("both.csv")
+    controls = both.index[both["group"] == "controls"]
+    both.loc[controls[:5], "group"] = "Controls"
+    both.loc[controls[5:7], "group"] = "controls "
+    both.to_csv("both.csv", index=False)
+    config = TasksConfig(data=("both.csv",), task_column="group", seed=0)
+    said = "'Controls' (5 rows), 'controls' (113 rows), 'controls ' (2 rows) differ only in case or blanks"
+    result = run(config)
+    assert any(said in note for note in result.notes)
+    assert {"edges-1-Controls", "edges-2-controls", "edges-3-controls"} < set(result.tables)
+    assert not any("patients" in note for note in load(config).notes if "differ only" in note)
+    both.loc[controls[5], "group"] = "controls"
+    both.to_csv("both.csv", index=False)
+    with pytest.raises(DataError, match=r"the task 'controls ' has only one row\. .*'controls ' \(1 row\)"):
+        load(config)
+
+
+def test_age_in_years_among_labels(clinics: dict[str, pd.DataFrame]) -> None:
+    rng = np.random.default_rng(0)
+    for task, table in clinics.items():
+        table[["smoke", "lung"]].assign(age=rng.integers(20, 60, len(table))).to_csv(
+            f"{task}.csv", index=False
+        )
+    words = ("fit", "--as", "tasks", "controls.csv", "patients.csv", "--out", "a")
+    code, said = invoke(*words)
+    assert code == 3
+    assert "Column age holds numbers by its kind" in " ".join(said.split())
+    for more in (("--discretize", "quantile:3"), ("--kind", "age=discrete")):
+        code, said = invoke(*words[:-1], more[0], *more)
+        assert code == 0, said
+
+
+@pytest.mark.parametrize("transfer", ["family", "theorem1", "pool"])
+def test_what_is_shared_and_what_has_no_direction_is_told(
+    transfer: str, clinics: dict[str, pd.DataFrame]
+) -> None:
+    config = TasksConfig(data=("controls.csv", "patients.csv"), seed=0, settings={"transfer": transfer})
+    result = run(config)
+    table = result.tables["connections"].sort_values("shared", ascending=False, kind="stable")
+    likely = table[table["shared"] > 0.5]
+    top = likely.iloc[0]
+    start = f"Most probably connected in all tasks: {top['first']} – {top['second']} ({top['shared']:.2f})"
+    (said,) = [note for note in result.notes if note.startswith("Most probably connected in all")]
+    assert said.startswith(start)
+    assert said.count(" – ") == min(len(likely), 5)
+    order = [note.split(":")[0] for note in result.notes if note.startswith("Most probably")]
+    assert order[0].endswith("in all tasks")
+    places = ["the mean over the tasks"] if transfer == "pool" else list(clinics)
+    for place, task in zip(places, clinics, strict=False):
+        edges = result.tables[f"edges-{task}"].set_index(["source", "target"])["probability"]
+        bare = [
+            (a, b)
+            for a, b in zip(table["first"], table["second"], strict=True)
+            if edges[a, b] + edges[b, a] > 0.5 and max(edges[a, b], edges[b, a]) <= 0.5
+        ]
+        told = [note for note in result.notes if note.startswith(f"Connected in {place}, but the rows do")]
+        assert len(told) == bool(bare)
+        assert not told or told[0].count(" – ") == min(len(bare), 5)
+
+
+def test_heat_maps_of_connections(clinics: dict[str, pd.DataFrame]) -> None:
+    result = run(TasksConfig(data=("controls.csv", "patients.csv"), seed=0))
+    model = MultitaskDiscovery().fit(clinics)
+    P = [posterior.probabilities for posterior in model.posteriors_]
+    maps = [Map(task, np.minimum(p + p.T, 1.0)) for task, p in zip(clinics, P, strict=True)]
+    assert result.pictures["heatmaps-connections"] == heat_maps(model.posteriors_[0].names, maps)
+    assert {"heatmaps", "heatmaps-connections"} < set(result.pictures)
+
+
+def test_one_column_is_enough(clinics: dict[str, pd.DataFrame]) -> None:
+    result = run(TasksConfig(data=("controls.csv", "patients.csv"), columns=("smoke",), seed=0))
+    assert result.graph.n_edges == 0
 
 
 def test_files_of_the_same_name_are_told_apart(clinics: dict[str, pd.DataFrame]) -> None:
@@ -211,7 +350,7 @@ def test_heat_maps() -> None:
     many = heat_maps([f"v{k}" for k in range(50)], [Map(f"t{k}", np.zeros((50, 50))) for k in range(9)])
     assert "v7" not in many
     assert "t8" in many
-    assert "largest difference" in many
+    assert "largest − smallest" in many
     three = ElementTree.fromstring(heat_maps(["x", "y"], [Map("a", a), Map("b", b), Map("c", 0 * a)]))
     cells = [e for e in three.iter(f"{space}rect") if e.get("fill-opacity") and e.get("width") != "10"]
     assert sorted(str(cell.get("fill-opacity")) for cell in cells)[-2:] == ["0.90", "0.90"]

@@ -7,6 +7,7 @@ differ in their candidate parents, or in the rows that score them, each node has
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -139,7 +140,8 @@ def family_table(
     """
     n = len(score.names)
     own = all_others(n) if candidates is None else np.asarray(candidates, dtype=np.int64)
-    _check_in_degree(max_parents, own.shape[1], n)
+    require_in_degree(max_parents)
+    _require_room(max_parents, own.shape[1], n)
     sets = subsets.n_subsets(own.shape[1], max_parents)
     require_memory(
         _bytes(n, own.shape[1], max_parents),
@@ -156,14 +158,20 @@ def family_table(
     return table
 
 
-def _check_in_degree(max_parents: int, available: int, n: int) -> None:
+def require_in_degree(max_parents: object) -> None:
+    """Raise where a largest in-degree is no whole number from 0."""
+    if not isinstance(max_parents, numbers.Integral) or isinstance(max_parents, bool):
+        raise UsageError(f"max_parents is a whole number from 0; got {max_parents!r}.")
     if max_parents < 0:
         raise UsageError(f"max_parents must not be negative; got {max_parents}.")
+
+
+def _require_room(max_parents: int, available: int, n: int) -> None:
     if max_parents > available:
         why = (
-            f"{n} variables allow at most {n - 1}"
+            f"{n} variable{' allows' if n == 1 else 's allow'} at most {n - 1}"
             if available == n - 1
-            else f"each node has {available} candidates"
+            else f"each node has {available} candidate{'' if available == 1 else 's'}"
         )
         raise UsageError(f"max_parents = {max_parents} is too large: {why}.")
 

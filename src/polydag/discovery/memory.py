@@ -9,6 +9,7 @@ from pathlib import Path
 from polydag.errors import UsageError
 
 _SHARE = 0.9  # of what is available may be used
+_ASTRONOMIC = 1e15  # bytes, from which on only the power of ten says something
 
 
 def available_memory() -> float:
@@ -37,5 +38,5 @@ def in_words(size: float) -> str:
     """Bytes as people write them."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6)):
         if size >= factor:
-            return f"{size / factor:.1f} {unit}"
+            return f"{size / factor:.{'1f' if size < _ASTRONOMIC else '1e'}} {unit}"
     return f"{size / 1e3:.0f} kB"

@@ -95,7 +95,7 @@ class SecureSum:
             return array
         if len(powers) not in (1, array.shape[-1]):
             raise DataError(f"{name} of the shape {array.shape} has {len(powers)} units.")
-        result: Array = np.ldexp(array, sign * np.array(powers, dtype=np.int64))
+        result: Array = array * np.ldexp(1.0, sign * np.array(powers, dtype=np.int64))
         return result
 
     def joined(self, arrays: Mapping[str, Words]) -> tuple[list[Words], dict[str, Words]]:

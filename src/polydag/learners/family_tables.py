@@ -10,8 +10,8 @@ import pandas as pd
 
 from polydag.discovery import family_table
 from polydag.discovery.candidates import Candidates, common_candidates, how_many
-from polydag.discovery.families import FamilyTable
-from polydag.errors import DataWarning, UsageError
+from polydag.discovery.families import FamilyTable, require_in_degree
+from polydag.errors import DataWarning
 from polydag.knowledge import Masks
 from polydag.scores import Score
 
@@ -25,11 +25,12 @@ def tables_of(
 ) -> tuple[list[FamilyTable], Candidates | None]:
     """A table for each score, and the candidate parents, the same for all; None where all variables are.
 
-    "auto" chooses candidates where there would be too many families, and warns.
+    "auto" chooses candidates where there would be too many families, and warns. A `max_parents` beyond what
+    the number of variables allows is no bound at all.
     """
     n = len(scores[0].names)
-    if max_parents > n - 1:
-        raise UsageError(f"max_parents = {max_parents} is too large: {n} variables allow at most {n - 1}.")
+    require_in_degree(max_parents)
+    max_parents = min(max_parents, n - 1)
     count = how_many(n, max_parents) if max_candidates == "auto" else max_candidates
     pruned = None
     if count is not None and count < n - 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ def as_frame(X: Any) -> pd.DataFrame:
         return X.frame
     if isinstance(X, pd.DataFrame):
         return X
+    if isinstance(X, (str, os.PathLike)):
+        raise DataError(
+            f"{os.fspath(X)!r} is not a table, and files are not read here: read it with polydag.data.read, "
+            "or name it on the command line (polydag fit)."
+        )
     if hasattr(X, "schema"):
         frame: pd.DataFrame = X.to_pandas()
         return frame
@@ -36,10 +42,17 @@ def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError
     """What to say of columns of numbers where a score is for labels."""
     first = frame.iloc[:, [str(name) for name in frame.columns].index(numbers[0])]
     more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
-    whole = bool((first.dropna() % 1 == 0).all())
-    what = f"has {first.nunique()} levels, more than {MAX_LEVELS}" if whole else "is continuous"
+    whole, different = bool((first.dropna() % 1 == 0).all()), first.nunique()
+    labelled = ""
+    if not whole:
+        what = "is continuous"
+    elif different > MAX_LEVELS:
+        what = f"has {different} levels, more than {MAX_LEVELS}"
+    else:
+        what = f"holds numbers by its kind ({different} different ones)"
+        labelled = f"say that its numbers are labels (on the command line --kind {numbers[0]}=discrete), "
     return DataError(
         f"Column {numbers[0]}{more} {what}, but the score {score} is for labels. Cut such columns "
-        "into levels (discretize='quantile:4'; on the command line --discretize quantile:4), or use "
-        "the score bge for numbers."
+        f"into levels (discretize='quantile:4'; on the command line --discretize quantile:4), {labelled}or "
+        "use the score bge for numbers."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
@@ -68,7 +69,7 @@ class MultitaskDiscovery(StructureLearner):
     structure_prior : {"fair", "uniform"}
         Of parent sets: every number of parents is equally likely, or every set.
     max_parents : int
-        The largest in-degree.
+        The largest in-degree; more than the number of variables allows is as many as it allows.
     method : {"auto", "exact", "mcmc"}
         "exact" sums over all orders, "mcmc" samples them; "auto" is exact where that fits. "theorem1" is
         always exact.
@@ -225,6 +226,8 @@ class MultitaskDiscovery(StructureLearner):
         """
         if not hasattr(self, "tasks_"):
             raise UsageError("There are no tasks to compare yet: call fit first.")
+        if len(self.tasks_) < 2:
+            raise UsageError(f"There is nothing to compare: {self.tasks_[0]} is the only task.")
         a, b = self._number(first), self._number(second)
         if a == b:
             raise UsageError(f"A task is compared with another one; {first!r} and {second!r} are the same.")
@@ -251,7 +254,7 @@ class MultitaskDiscovery(StructureLearner):
         ):
             if getattr(self, name) not in known:
                 raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
-        number = isinstance(self.lambda_, (int, float)) and not isinstance(self.lambda_, bool)
+        number = isinstance(self.lambda_, numbers.Real) and not isinstance(self.lambda_, bool)
         if not (0 <= self.lambda_ <= 1 if number else self.lambda_ == "average"):  # type: ignore[operator]
             raise UsageError(f"lambda_ is a number from 0 to 1, or 'average'; got {self.lambda_!r}.")
         if self.transfer_prior is not None and not callable(getattr(self.transfer_prior, "subsets", None)):

@@ -45,25 +45,23 @@ def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
 
 def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> list[Discrete]:
     """Counts of every task, over the levels of all of them; continuous columns are cut at common places."""
-    names = common_columns({task: _columns(table) for task, table in tables.items()})
+    names = common_columns({task: _columns(task, table) for task, table in tables.items()})
     rows = {task: table for task, table in tables.items() if not is_statistics(table)}
     frames = {task: _selected(as_frame(table), names) for task, table in rows.items()}
     for task, frame in frames.items():
         if not len(frame):
             raise DataError(f"{task} has no rows.")
-    numbers = list(dict.fromkeys(name for table in rows.values() for name in numbers_of(table)))
+    by_task = {task: numbers_of(table) for task, table in rows.items()}
+    numbers = list(dict.fromkeys(name for own in by_task.values() for name in own))
     if numbers and cut is None:
-        raise not_labels(
-            next(f for f in frames.values() if set(numbers) & set(numbers_of(f))), numbers, score
-        )
+        raise not_labels(next(frames[task] for task, own in by_task.items() if own), numbers, score)
     if numbers and cut is not None:
         whole = discretize(pd.concat(frames.values(), ignore_index=True), cut, numbers)
         ends = pd.Series([len(frame) for frame in frames.values()]).cumsum().tolist()
         starts = [0, *ends[:-1]]
         frames = {t: whole.iloc[a:b] for t, a, b in zip(frames, starts, ends, strict=True)}
     counts = [_counts(task, frames.get(task, table)) for task, table in tables.items()]
-    by_task = dict(zip(tables, counts, strict=True))
-    _require_one_kind(by_task)
+    _require_one_kind(dict(zip(tables, counts, strict=True)))
     levels = _united([part for count in counts for part in _parts(count)])
     if single := {name: own for name, own in levels.items() if len(own) < 2}:
         values = ", ".join(repr(level) for own in single.values() for level in own)
@@ -76,7 +74,7 @@ def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> lis
 
 def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
     """Mean and scatter of every task, as they are."""
-    names = common_columns({task: _columns(table) for task, table in tables.items()})
+    names = common_columns({task: _columns(task, table) for task, table in tables.items()})
     result: list[Gaussian] = []
     for task, table in tables.items():
         try:
@@ -94,10 +92,13 @@ def pooled(stats: Sequence[Any]) -> Any:
     return reduce(add, stats)
 
 
-def _columns(table: Table) -> list[str]:
+def _columns(task: str, table: Table) -> list[str]:
     if is_statistics(table):
         return list(table.names)
-    return [str(name) for name in as_frame(table).columns]
+    try:
+        return [str(name) for name in as_frame(table).columns]
+    except DataError as error:
+        raise DataError(f"{task}: {error}") from None
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:

@@ -97,11 +97,16 @@ def is_large(config: Config) -> bool:
 
 
 def read_table(
-    config: Config, source: str, sha256: dict[str, str], columns: tuple[str, ...] | None = None
+    config: Config,
+    source: str,
+    sha256: dict[str, str],
+    columns: tuple[str, ...] | None = None,
+    missing: str | None = None,
 ) -> Table:
-    """One table of a study; its mark is added to `sha256`. `columns` are those of the study by default.
+    """One table of a study; its mark is added to `sha256`.
 
-    A single row does where the configuration says so: one party's part of a whole.
+    `columns`, and what is done about `missing` values, are those of the study by default. A single row does
+    where the configuration says so: one party's part of a whole.
     """
     from polydag import data
 
@@ -113,7 +118,7 @@ def read_table(
         source,
         columns=config.columns if columns is None else columns,
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-        missing=config.missing,  # type: ignore[arg-type]
+        missing=config.missing if missing is None else missing,  # type: ignore[arg-type]
         query=config.query if is_database(source) else None,
         least=config.least_rows,
     )

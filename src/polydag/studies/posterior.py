@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,11 +17,15 @@ from polydag.studies.pooled import read_all
 from polydag.studies.result import Result
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from polydag.posterior import Posterior
 
 METHODS = ("auto", "exact", "mcmc")
+LIKELY = 0.5  # connections above this probability are told in words
+TOLD = 5  # connections in a sentence
 LIKELY_SETS = 0.001  # parent sets below this probability are not written down
 # Set by the study itself.
 _OWN = ("method", "discretize", "knowledge", "random_state", "n_jobs")
@@ -81,7 +86,7 @@ def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
     return found.result(
         inputs,
         method=posterior.method,
-        notes=found.warned,
+        notes=(*found.warned, *undirected(posterior.names, posterior.probabilities, found.model.threshold)),
         probabilities=posterior.probabilities,
         tables={"posterior": edge_table(posterior), "parents": parent_table(posterior)},
     )
@@ -121,6 +126,33 @@ def discovered(
     with computing_on(config.cluster):
         model, warned = fitted(made, inputs)
     return Discovered(model, config, settings, notes, warned)
+
+
+def listed(connections: Iterable[tuple[str, str, float]]) -> str:
+    """Connections in words, the most probable first; of many, how many more there are.
+
+    Examples
+    --------
+    >>> listed([("x", "y", 0.6), ("a", "b", 1.0)])
+    'a – b (1.00), x – y (0.60)'
+    """
+    ordered = sorted(connections, key=lambda connection: -connection[2])
+    words = ", ".join(f"{first} – {second} ({p:.2f})" for first, second, p in ordered[:TOLD])
+    return f"{words} and {len(ordered) - TOLD} more" if len(ordered) > TOLD else words
+
+
+def undirected(
+    names: Sequence[str], P: NDArray[np.float64], threshold: float, where: str = ""
+) -> tuple[str, ...]:
+    """What is sure enough to be connected but in no direction, and so not in the graph; `where` is a task."""
+    import numpy as np
+
+    either = np.minimum(P + P.T, 1.0)
+    found = np.triu((either > max(LIKELY, threshold)) & (np.maximum(P, P.T) <= threshold), 1)
+    if not found.any():
+        return ()
+    words = listed((names[i], names[j], float(either[i, j])) for i, j in np.argwhere(found))
+    return (f"Connected{where}, but the rows do not tell in which direction: {words}.",)
 
 
 def edge_table(posterior: Posterior) -> pd.DataFrame:

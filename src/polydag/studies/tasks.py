@@ -6,17 +6,18 @@ import dataclasses
 import json
 import numbers
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
-from polydag.data.kinds import MAX_LEVELS
+from polydag.data.kinds import MAX_LEVELS, finish
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
 from polydag.studies.methods import chosen
-from polydag.studies.posterior import PosteriorConfig, discovered, edge_table
+from polydag.studies.posterior import LIKELY, PosteriorConfig, discovered, edge_table, listed, undirected
 from polydag.studies.result import Result
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from polydag.data import Table
 
 _OWN = ("method", "discretize", "knowledge", "random_state", "n_jobs", "transfer_prior", "edge_prior")
-_TOLD = 3  # differences that are told in words
 _TOLD_LEVELS = 6
+_TOLD_TASKS = 5  # beyond this the mean over the tasks is told of
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,13 @@ def load(config: TasksConfig) -> Inputs:
     settings_of(config)  # a wrong name is told before a long reading
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
+    told: tuple[str, ...] = ()
     if config.task_column is None:
-        parts, notes = _one_file_each(config, sha256)
+        parts = _one_file_each(config, sha256)
     else:
-        parts, notes = _divided(config, config.task_column, sha256)
+        parts, told = _divided(config, config.task_column, sha256)
     tables = _with_common_kinds(config, parts)
+    notes = [*told, *(f"{task}: {note}" for task, table in tables.items() for note in table.notes)]
     first = next(iter(tables.values()))
     require_known(knowledge, first.names, config.knowledge)
     n = float(sum(table.n for table in tables.values()))
@@ -83,18 +86,20 @@ def load(config: TasksConfig) -> Inputs:
     return Inputs(tables, n, "", knowledge, sha256, (*notes, *_own_levels(tables)))
 
 
-def _one_file_each(
-    config: TasksConfig, sha256: dict[str, str]
-) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
+def _read(
+    config: TasksConfig, source: str, sha256: dict[str, str], columns: tuple[str, ...] | None = None
+) -> Table:
+    """One source, with its holes unless they are refused: each task settles its own, by common kinds."""
+    return read_table(config, source, sha256, columns, None if config.missing == "error" else "keep")
+
+
+def _one_file_each(config: TasksConfig, sha256: dict[str, str]) -> dict[str, pd.DataFrame]:
     parts: dict[str, pd.DataFrame] = {}
-    notes: list[str] = []
     for number, (task, source) in enumerate(zip(_task_names(config.data), config.data, strict=True)):
         report("reading", number, len(config.data), public(source))
-        table = read_table(config, source, sha256)
-        parts[task] = table.frame
-        notes += [f"{public(source)}: {note}" for note in table.notes]
+        parts[task] = _read(config, source, sha256).frame
     report("reading", len(config.data), len(config.data))
-    return parts, tuple(notes)
+    return parts
 
 
 def _task_names(sources: tuple[str, ...]) -> list[str]:
@@ -112,7 +117,7 @@ def _divided(
     config: TasksConfig, column: str, sha256: dict[str, str]
 ) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
     wanted = None if config.columns is None else tuple(dict.fromkeys((*config.columns, column)))
-    table = read_table(config, config.data[0], sha256, wanted)
+    table = _read(config, config.data[0], sha256, wanted)
     if column not in table.names:
         raise DataError(f"{table.source} has no column {column}. Its columns are {', '.join(table.names)}.")
     if table.kinds[column] != "discrete":
@@ -120,11 +125,50 @@ def _divided(
             f"{table.source}, column {column}: tasks are told apart by labels, and these are numbers. "
             f"Say --kind {column}=discrete if they are meant as labels."
         )
-    labels = table.frame[column]
-    rest = table.frame.drop(columns=column)
-    return {
+    known = table.frame[column].notna()
+    labels = finish(table.frame.loc[known, column], "discrete")
+    rest = table.frame[known].drop(columns=column)
+    parts = {
         str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=_natural)
-    }, table.notes
+    }
+    lost, alike = _without_task(config, table, column), _alike(parts)
+    if few := [task for task, frame in parts.items() if len(frame) < config.least_rows]:
+        said = " ".join([*alike, "Correct the label, or leave the row out."])
+        raise DataError(
+            f"{table.source}, column {column}: the task {few[0]!r} has only one row. At least "
+            f"{config.least_rows} rows are needed. {said}"
+        )
+    return parts, (*lost, *alike)
+
+
+def _without_task(config: TasksConfig, table: Table, column: str) -> tuple[str, ...]:
+    """Rows that belong to no task can be left out; to guess their task would be to make up data."""
+    lost = int(table.frame[column].isna().sum())
+    if not lost:
+        return ()
+    if config.missing == "impute":
+        raise DataError(
+            f"{table.source}, column {column}: {lost} of {table.n} rows do not say to which task they "
+            "belong, and that is not imputed. Write it down, or leave these rows out of the file."
+        )
+    return (f"{lost} of {table.n} rows left out: their task ({column}) is missing.",)
+
+
+def _alike(parts: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
+    """Tasks whose labels differ in case or blanks only: they may be one, written in several ways."""
+    spelt: dict[str, list[str]] = {}
+    for task in parts:
+        spelt.setdefault(" ".join(task.casefold().split()), []).append(task)
+    return tuple(
+        f"The tasks {', '.join(_with_size(task, len(parts[task])) for task in tasks)} differ only in case or "
+        "blanks: they may be the same. If so, write them in the same way."
+        for tasks in spelt.values()
+        if len(tasks) > 1
+    )
+
+
+def _with_size(task: str, rows: int) -> str:
+    return f"{task!r} ({rows} row{'' if rows == 1 else 's'})"
 
 
 def _natural(label: object) -> tuple[object, ...]:
@@ -138,7 +182,8 @@ def _natural(label: object) -> tuple[object, ...]:
 def _with_common_kinds(config: TasksConfig, parts: dict[str, pd.DataFrame]) -> dict[str, Table]:
     """The tables of all tasks, with columns of the same kinds.
 
-    Labels in one task are labels in all; whether numbers are meant as labels is decided over all rows.
+    Labels in one task are labels in all; whether numbers are meant as labels is decided over all rows. By
+    these kinds missing values are left out or filled in within each task: other tasks say nothing of them.
     """
     import pandas as pd
 
@@ -153,12 +198,21 @@ def _with_common_kinds(config: TasksConfig, parts: dict[str, pd.DataFrame]) -> d
     for name in names:
         if name not in kinds and _made_labels(name, labelled):
             kinds[name] = "discrete"
-    whole = data.from_frame(pd.concat(labelled.values(), ignore_index=True), kinds=kinds, source="The tasks")
+    whole = data.from_frame(
+        pd.concat(labelled.values(), ignore_index=True), kinds=kinds, missing="keep", source="The tasks"
+    )
+    missing: Any = config.missing
+    settled = {
+        task: data.from_frame(frame, kinds=whole.kinds, missing=missing, source=task)
+        for task, frame in labelled.items()
+    }
+    frames = [table.frame for table in settled.values()]
+    whole = data.from_frame(pd.concat(frames, ignore_index=True), kinds=whole.kinds, source="The tasks")
     tables, start = {}, 0
-    for task, frame in parts.items():
-        own = whole.frame.iloc[start : start + len(frame)].reset_index(drop=True)
-        tables[task] = dataclasses.replace(whole, frame=own, source=task)
-        start += len(frame)
+    for task, table in settled.items():
+        own = whole.frame.iloc[start : start + table.n].reset_index(drop=True)
+        tables[task] = dataclasses.replace(table, frame=own)
+        start += table.n
     return tables
 
 
@@ -176,14 +230,17 @@ def _made_labels(name: str, frames: dict[str, pd.DataFrame]) -> bool:
     worded = next(task for task in frames if task not in counted)
     for task in counted:
         column = frames[task][name]
-        if not (column % 1 == 0).all() or column.nunique() > MAX_LEVELS:
+        if not (column.dropna() % 1 == 0).all() or column.nunique() > MAX_LEVELS:
+            such = next(iter(frames[worded][name].dropna()), "")
             raise DataError(
-                f"Column {name} holds numbers in {task} and labels in {worded} (such as "
-                f"{str(frames[worded][name].iloc[0])!r}). Write it in the same way in all tasks."
+                f"Column {name} holds numbers in {task} and labels in {worded} (such as {str(such)!r}). "
+                "Write it in the same way in all tasks."
             )
-        frames[task] = frames[task].assign(**{name: column.astype("int64").astype(str).astype(object)})
+        words = column.map(lambda number: str(int(number)), na_action="ignore")
+        frames[task] = frames[task].assign(**{name: words.astype(object)})
     for task in frames.keys() - set(counted):
-        frames[task] = frames[task].assign(**{name: frames[task][name].map(str).astype(object)})
+        words = frames[task][name].map(str, na_action="ignore")
+        frames[task] = frames[task].assign(**{name: words.astype(object)})
     return True
 
 
@@ -230,7 +287,8 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
 def file_names(tasks: tuple[str, ...]) -> list[str]:
     """The tasks' names as parts of file names, all different."""
     plain = [re.sub(r"[^\w-]+", "-", task).strip("-") for task in tasks]
-    alike = len(set(plain)) < len(plain) or not all(plain)
+    # Some file systems do not tell "A" from "a".
+    alike = len({name.casefold() for name in plain}) < len(plain) or not all(plain)
     return [f"{k}-{name}" if alike else name for k, name in enumerate(plain, start=1)]
 
 
@@ -252,6 +310,8 @@ def _graphs(model: Any) -> dict[str, Any]:
 
 
 def _pictures(model: Any) -> dict[str, str]:
+    import numpy as np
+
     from polydag import plot
     from polydag.plot.heatmaps import Map, heat_maps
 
@@ -261,25 +321,43 @@ def _pictures(model: Any) -> dict[str, str]:
         f"graph-{name}": plot.svg(graph, posterior.probabilities)
         for name, graph, posterior in zip(names, model.graphs_, model.posteriors_, strict=True)
     }
-    return {**found, "heatmaps": heat_maps(model.posteriors_[0].names, maps)}
+    # Directions differ between tasks by chance, connections do not.
+    either = [Map(item.title, np.minimum(item.values + item.values.T, 1.0)) for item in maps]
+    variables = model.posteriors_[0].names
+    return {
+        **found,
+        "heatmaps": heat_maps(variables, maps),
+        "heatmaps-connections": heat_maps(variables, either),
+    }
 
 
 def _sentences(model: Any) -> tuple[str, ...]:
-    """What is connected in one task only, most probably, in words: directions may differ by chance."""
+    """What is connected in all tasks and in one only, most probably, and what has no direction, in words."""
     if len(model.tasks_) < 2:
-        return ()
+        return _undirected(model)
     table = model.connections_
+    told = {"in all tasks": "shared"} | {f"only in {task}": f"only in {task}" for task in model.tasks_}
     said = []
-    for task in model.tasks_:
-        column = f"only in {task}"
-        top = table.sort_values(column, ascending=False, kind="stable").head(_TOLD)
-        listed = [
-            f"{s} – {t} ({p:.2f})"
-            for s, t, p in zip(top["first"], top["second"], top[column], strict=True)
-            if p > 0.5
-        ]
-        if listed:
-            said.append(f"Most probably connected only in {task}: {', '.join(listed)}.")
-    basis = table["basis"].iloc[0]
+    for where, column in told.items():
+        likely = table[table[column] > LIKELY]
+        if len(likely):
+            words = listed(zip(likely["first"], likely["second"], likely[column], strict=True))
+            said.append(f"Most probably connected {where}: {words}.")
     where = "connections.csv; of directed edges, differences.csv"
-    return (*said, f"Probabilities of differences ({where}) are of the kind: {basis}.")
+    basis = "".join(table["basis"].iloc[:1])
+    kind = f"Probabilities of differences ({where}) are of the kind: {basis}."
+    return (*said, *_undirected(model), *([kind] if basis else []))
+
+
+def _undirected(model: Any) -> tuple[str, ...]:
+    """Of each task; of many, or where all have one network, of their mean."""
+    names, threshold = model.posteriors_[0].names, model.threshold
+    if len(model.tasks_) == 1:
+        return undirected(names, model.raw_weights_, threshold)
+    if len(model.tasks_) > _TOLD_TASKS or model.transfer == "pool":
+        return undirected(names, model.raw_weights_, threshold, " in the mean over the tasks")
+    return tuple(
+        sentence
+        for task, posterior in zip(model.tasks_, model.posteriors_, strict=True)
+        for sentence in undirected(names, posterior.probabilities, threshold, f" in {task}")
+    )

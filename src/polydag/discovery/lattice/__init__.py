@@ -259,5 +259,5 @@ def require_fit(n: int, limit: float | None = None) -> None:
             "Leave variables out, or sample (method='mcmc')"
         )
 
-    what = f"The exact posterior of {n} variables (about {seconds(min(n, 200)):.0f} s)"
+    what = f"The exact posterior of {n} variables (about {seconds(min(n, 200)):.3g} s)"
     require_memory(memory(min(n, 200)), what, what_fits, limit)
