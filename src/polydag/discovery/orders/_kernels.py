@@ -133,8 +133,8 @@ def _weigh_own(ranked, place, node, power, room):  # type: ignore[no-untyped-def
         for p in range(n):
             if part[p] == 0.0:
                 continue
-            if total[p] == 0.0:
-                total[p], scale[p] = part[p], reference
+            if total[p] == 0.0:  # relative to itself, as the best of a block may be far above it
+                total[p], scale[p] = 1.0, reference + math.log(part[p])
             elif reference > scale[p] - _NEVER:
                 total[p] += part[p] * math.exp(reference - scale[p])
             if p < open_:

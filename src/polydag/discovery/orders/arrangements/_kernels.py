@@ -93,7 +93,8 @@ def _collect(ranked, node, place, own, desk):  # type: ignore[no-untyped-def]
             s = slot[key]
             if s < 0:
                 slot[key], desk.subset[count], desk.level[count] = count, subset, level
-                total[count], scale[count] = ranked.values[f], reference
+                # Relative to itself, as the best of a block may be far above it.
+                total[count], scale[count] = 1.0, reference + math.log(ranked.values[f])
                 count += 1
             elif reference > scale[s] - _NOTHING:
                 total[s] += ranked.values[f] * math.exp(reference - scale[s])
