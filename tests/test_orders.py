@@ -195,6 +195,8 @@ def test_sums_stay_right_over_many_moves(seed: int, spread: float, share: float)
         return
     space.relocate(state, 5000, 1.0, rng, space.room())
     np.testing.assert_allclose(state.logs, space.state(state.order).logs, rtol=1e-12, atol=1e-10)
+    space.arrange(state, 500, 1.0, rng, space.room(), space.desk())
+    np.testing.assert_allclose(state.logs, space.state(state.order).logs, rtol=1e-12, atol=1e-10)
     assert (state.order[state.place] == np.arange(9)).all()
 
 
