@@ -129,7 +129,7 @@ def test_probabilities_are_written(data: str) -> None:
     chance = np.full(result.graph.adjacency.shape, 0.25)
     runs.write(dataclasses.replace(result, probabilities=chance), "with")
     assert (pd.read_csv("with/edges.csv").probability == 0.25).all()
-    assert "p = 0.25" in Path("with/summary.txt").read_text()
+    assert "probability 0.25" in Path("with/summary.txt").read_text()
 
 
 def test_changed_data_is_noticed(data: str) -> None:

@@ -113,5 +113,6 @@ def _edge_lines(result: Result) -> Iterable[str]:
     rows = [(f"{e.source} {'->' if e.directed else '--'} {e.target}", e) for e in result.edges]
     width = max((len(text) for text, _ in rows), default=0)
     for text, edge in rows:
-        chance = "" if edge.probability is None else f"  p = {edge.probability:.2f}"
-        yield f"{text:<{width}}  {edge.weight:8.4f}{chance}"
+        weight = "" if edge.weight == edge.probability else f"  {edge.weight:8.4f}"
+        chance = "" if edge.probability is None else f"  probability {edge.probability:.2f}"
+        yield f"{text:<{width}}{weight}{chance}"
