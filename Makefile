@@ -73,6 +73,7 @@ bench-multitask: $(VENV)/.bench  ## Transfer between tasks
 	@$(BIN)/python benchmarks/multitask.py transfer
 	@$(BIN)/python benchmarks/multitask.py speed
 	@$(BIN)/python benchmarks/multitask.py study
+	@$(BIN)/python benchmarks/multitask_forms.py
 
 bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
 	@$(INSTALL) --editable '.[privacy]'

@@ -7,8 +7,9 @@
 
 Tables go to results/<paper>_table<number>[_name].csv, where `p_del` is "all", or the probability of deletion
 where the table is there for each of them apart; figures of means and errors to <paper>_figure<number>.csv. Of
-the brain study the tests of figure 6 and the largest differences between the groups (figure 7) are kept; of
-all that is sampled, how well chains agree.
+learning curves (figures 1, 2 and 4) the means over edges of a kind are kept, and how many are above a
+quarter; of the brain study the tests of figure 6 and the largest differences between the groups (figure 7);
+of all that is sampled, how well chains agree.
 """
 
 from __future__ import annotations
@@ -38,8 +39,18 @@ def found(paper: str, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     for pattern in SMALL[paper]:
         for path in sorted(folder.glob(pattern)):
             yield path.stem, pd.read_csv(path)
+    for number in (1, 2, 4) if paper == "multitask" else ():
+        for path in folder.glob(f"figure{number}.csv"):
+            yield f"{path.stem}_kinds", by_kind(pd.read_csv(path))
     for path in folder.glob("figure7_differences.csv"):
         yield path.stem, pd.read_csv(path).groupby(["data", "subjects", "of"], sort=False).head(MOST)
+
+
+def by_kind(curves: pd.DataFrame) -> pd.DataFrame:
+    """Posteriors of edges as means over those that are shared, unique, the reverse of an edge, or none."""
+    found = curves.groupby(["kind", "method", "samples"], sort=False)["mean"]
+    table = found.agg(edges="size", mean="mean", above_a_quarter=lambda own: int((own > 0.25).sum()))
+    return table.reset_index()
 
 
 def main() -> None:
