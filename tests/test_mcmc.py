@@ -83,14 +83,17 @@ def test_fifteen_variables_against_the_exact_posterior() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("size", [10, 5])
-def test_fifteen_variables_over_many_seeds(seed: int, size: int) -> None:
+def test_fifteen_variables_over_many_seeds(size: int) -> None:
     table, exact = fifteen()
-    found = mcmc_posterior(table, random_state=seed, bucket_size=size)
-    assert found.mixed
-    # Standard errors from some hundred effective draws are themselves uncertain.
-    assert agreeing(found, exact) >= 0.97
+    fits = [mcmc_posterior(table, random_state=seed, bucket_size=size) for seed in range(8)]
+    assert all(found.mixed for found in fits)
+    # Standard errors from some hundred effective draws are themselves uncertain; the mean over seeds is not.
+    assert min(agreeing(found, exact) for found in fits) >= 0.95
+    each = np.array([found.probabilities for found in fits])
+    off, error = np.abs(each.mean(axis=0) - exact.probabilities), each.std(axis=0, ddof=1) / np.sqrt(8)
+    assert (off <= np.maximum(3.5 * error, 0.005)).mean() >= 0.99
+    assert off.max() < 0.02
 
 
 def test_tempered_chains_have_the_same_posterior() -> None:
