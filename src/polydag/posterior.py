@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+def either_way(P: Array) -> Array:
+    """The probability of an edge or its reverse, of which there is one at most; the last two axes are `i, j`.
+
+    Examples
+    --------
+    >>> either_way(np.array([[0.0, 0.5], [0.25, 0.0]])).tolist()
+    [[0.0, 0.75], [0.75, 0.0]]
+    """
+    return np.minimum(P + np.swapaxes(P, -1, -2), 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Probabilities of edges and of parent sets.

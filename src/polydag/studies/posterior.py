@@ -147,7 +147,9 @@ def undirected(
     """What is sure enough to be connected but in no direction, and so not in the graph; `where` is a task."""
     import numpy as np
 
-    either = np.minimum(P + P.T, 1.0)
+    from polydag.posterior import either_way
+
+    either = either_way(P)
     found = np.triu((either > max(LIKELY, threshold)) & (np.maximum(P, P.T) <= threshold), 1)
     if not found.any():
         return ()

@@ -310,10 +310,9 @@ def _graphs(model: Any) -> dict[str, Any]:
 
 
 def _pictures(model: Any) -> dict[str, str]:
-    import numpy as np
-
     from polydag import plot
     from polydag.plot.heatmaps import Map, heat_maps
+    from polydag.posterior import either_way
 
     names = file_names(model.tasks_)
     maps = [Map(t, p.probabilities) for t, p in zip(model.tasks_, model.posteriors_, strict=True)]
@@ -322,7 +321,7 @@ def _pictures(model: Any) -> dict[str, str]:
         for name, graph, posterior in zip(names, model.graphs_, model.posteriors_, strict=True)
     }
     # Directions differ between tasks by chance, connections do not.
-    either = [Map(item.title, np.minimum(item.values + item.values.T, 1.0)) for item in maps]
+    either = [Map(item.title, either_way(item.values)) for item in maps]
     variables = model.posteriors_[0].names
     return {
         **found,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.discovery.transfer.theorem1 import Joint
+from polydag.posterior import either_way
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,17 +67,17 @@ class Differences:
 
     def connections(self) -> Differences:
         """The same of edges in either direction."""
-        edges = _either_way(self.edges)
+        edges = _connections(self.edges)
         if self.basis == PRODUCT:
             return replace(from_marginals(self.names, self.tasks, edges), directed=False)
-        views = None if self.views is None else _either_way(self.views)
+        views = None if self.views is None else _connections(self.views)
         return replace(
             self,
             edges=edges,
-            unique=_either_way(self.unique),
-            shared=_either_way(self.shared) if views is None else views.min(axis=0),
+            unique=_connections(self.unique),
+            shared=_connections(self.shared) if views is None else views.min(axis=0),
             views=views,
-            together=None if self.together is None else _either_way(self.together),
+            together=None if self.together is None else _connections(self.together),
             directed=False,
         )
 
@@ -119,9 +120,9 @@ class Differences:
         return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
 
-def _either_way(P: Array) -> Array:
+def _connections(P: Array) -> Array:
     """An edge or its reverse, in the upper triangle."""
-    return np.minimum(np.triu(P + np.swapaxes(P, -1, -2), 1), 1.0)
+    return np.triu(either_way(P), 1)
 
 
 def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
