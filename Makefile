@@ -37,7 +37,7 @@ $(VENV)/.bench: $(VENV)/.core
 demo: $(VENV)/.core  ## Install, then learn a graph from embedded data and compare it with the truth
 	@$(BIN)/polydag demo --force
 
-lint: $(VENV)/.test  ## ruff, mypy strict, and the order of imports between the rooms
+lint: $(VENV)/.test  ## ruff, mypy strict, and the order of imports between packages
 	@$(BIN)/ruff check src tests benchmarks examples
 	@$(BIN)/ruff format --check --quiet src tests benchmarks examples
 	@$(BIN)/mypy

@@ -77,9 +77,9 @@ ALARM = (
 IMPORTS = (
     "pandas",
     "scipy.special",
-    "polydag.discovery._kernels",
-    "polydag.discovery.lattice._kernels",
-    "polydag.discovery.bucket._kernels",
+    "polydag.posterior.families._layers_kernels",
+    "polydag.posterior.exact._subset_lattice_kernels",
+    "polydag.posterior.mcmc._bucket_orders_kernels",
     "polydag.scores.k2",
     "polydag.scores.bge",
     "polydag.stats",
@@ -157,7 +157,7 @@ def alarm(rows: int) -> np.ndarray[Any, Any]:
 
 
 def do(work: Work) -> dict[str, float]:
-    from polydag.discovery import exact_posterior, family_table, mcmc_posterior, with_prior
+    from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
     from polydag.scores import make_score
     from polydag.stats import DiscreteCounts, GaussianStats
 

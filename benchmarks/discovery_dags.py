@@ -57,8 +57,8 @@ def alarm(rows: int) -> Array:
 
 def ours(data: Array, seconds: float) -> dict[str, Any]:
     """DAGs of two chains of partitions, and the edge probabilities of each state."""
-    from polydag.discovery import family_table, with_prior
-    from polydag.discovery.partition import Partitions
+    from polydag.posterior import family_table, with_prior
+    from polydag.posterior.dags.partitions import Partitions
     from polydag.scores import make_score
     from polydag.stats import DiscreteCounts
 

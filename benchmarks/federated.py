@@ -28,9 +28,9 @@ from keeping import RESULTS, keep, machine
 from polydag import GES, EqualVariance, GaussianStats, Graph, Notears, metrics, simulate
 from polydag.errors import ConvergenceWarning
 from polydag.federated import Coordinator, Site, run
-from polydag.federated.admm import Admm
-from polydag.federated.linear import LinearLocal
-from polydag.federated.linear_model import LinearModel
+from polydag.federated.methods.admm import Admm
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.linear_site import LinearLocal
 from polydag.knowledge import Knowledge
 from polydag.learners.federated import FederatedNotears
 from polydag.reproduce.federated import Sample, Setting, divided, graphs, measured, simulated

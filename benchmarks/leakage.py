@@ -26,10 +26,11 @@ import pandas as pd
 from keeping import keep, machine
 
 from polydag import simulate
-from polydag.federated import Federation, resuming
-from polydag.federated.messages import CONTRIBUTION, Arrays, Message
+from polydag.federated import Federation
+from polydag.federated.protocol import resume as resuming
+from polydag.federated.protocol.messages import CONTRIBUTION, Arrays, Message
 from polydag.learners.federated import FederatedNotears
-from polydag.privacy.ring import NARROW, WIDE
+from polydag.privacy.masking.ring import NARROW, WIDE
 
 D, K, N = 8, 5, 60
 VICTIM = "site 1"

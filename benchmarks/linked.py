@@ -21,7 +21,7 @@ import numpy as np
 from keeping import keep, machine
 
 from polydag import simulate
-from polydag.rowcov import Links, Problem, lambda_path
+from polydag.rows import Links, Problem, lambda_path
 
 
 class Work(NamedTuple):

@@ -27,8 +27,8 @@ import numpy as np
 from keeping import keep, machine
 
 from polydag import BOSS, GES, Graph, LinkedRowsDAG, metrics, simulate
-from polydag.rowcov import Links, Problem, RowPrecision, lambda_path
-from polydag.rowcov.estimate import given_dag, over_permutations
+from polydag.rows import Links, Problem, RowPrecision, lambda_path
+from polydag.rows.estimate import given_dag, over_permutations
 
 Row = dict[str, Any]
 # rows, columns, cluster, kind of Σ within a cluster

@@ -25,14 +25,14 @@ from keeping import keep, machine
 
 from polydag import simulate
 from polydag.federated import Answer, Ask, Coordinator, Federation, Site, run
-from polydag.federated.guard import Guard
-from polydag.federated.masked import Masking
-from polydag.federated.messages import Message
-from polydag.federated.programs import State, Total
+from polydag.federated.protocol.coordinator_masking import Masking
+from polydag.federated.protocol.messages import Message
+from polydag.federated.protocol.programs import State, Total
+from polydag.federated.protocol.site_protection import Guard
 from polydag.learners.federated import FederatedNotears
-from polydag.privacy.identities import Identity
 from polydag.privacy.ledger import parse
-from polydag.privacy.terms import BLOCK
+from polydag.privacy.masking.agreement import BLOCK
+from polydag.privacy.masking.identities import Identity
 
 SITES = (3, 10, 30, 64, 128, 256)
 TARGETS = {("all", 10, 100): 0.1, ("drop-outs", 10, 100): 0.1}

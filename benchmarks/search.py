@@ -32,7 +32,7 @@ from keeping import keep, machine
 from polydag import Graph, metrics, simulate
 from polydag.formats import read_network
 from polydag.scores import make_score
-from polydag.search.ges import ges
+from polydag.search.ges.search import ges
 from polydag.search.pc import pc
 from polydag.stats import DiscreteCounts, GaussianStats
 

@@ -21,8 +21,8 @@ import numpy as np
 from keeping import keep, machine
 
 from polydag import Graph, metrics, simulate
-from polydag.search.boss import boss
-from polydag.search.ges import ges
+from polydag.search.boss.search import boss
+from polydag.search.ges.search import ges
 from polydag.stats import GaussianStats
 
 Row = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from polydag.discovery import family_table, with_prior
-from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.subsets import n_subsets
+from polydag.posterior import family_table, with_prior
+from polydag.posterior.families.subsets import n_subsets
+from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 

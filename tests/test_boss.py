@@ -18,8 +18,8 @@ from polydag.errors import UsageError
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.boss import BOSS
 from polydag.scores import Score, make_score, total_score
-from polydag.search.boss import _kernels as trees
-from polydag.search.boss import _Orders, boss
+from polydag.search.boss import _search_kernels as trees
+from polydag.search.boss.search import _Orders, boss
 from polydag.stats import DiscreteCounts, GaussianStats
 
 Mask = NDArray[np.bool_]

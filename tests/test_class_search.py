@@ -17,8 +17,8 @@ from polydag.errors import DataError, UsageError
 from polydag.formats import read_network
 from polydag.knowledge import Knowledge
 from polydag.scores import Score, make_score
-from polydag.search.boss import boss
-from polydag.search.ges import ges
+from polydag.search.boss.search import boss
+from polydag.search.ges.search import ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Search = Callable[..., Any]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from polydag import GaussianStats, Knowledge, Regimes, simulate
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
+from polydag.optimize.climbing import climb
+from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune
 from polydag.orientation import topological_order
 from polydag.regression import fit_graph
-from polydag.solvers.climbing import climb
-from polydag.solvers.pruning import Pruned, best_of, first_lowest, prune
 
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**31 - 1)

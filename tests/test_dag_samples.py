@@ -15,24 +15,18 @@ from numpy.typing import NDArray
 
 import oracles
 from oracles import all_dags, as_networkx, markov_key
-from polydag.discovery import (
-    dag_posterior,
-    exact_posterior,
-    extensions,
-    family_table,
-    mcmc_posterior,
-    with_prior,
-)
-from polydag.discovery.bucket import BucketOrders, scaled
-from polydag.discovery.dags import DagSamples, dags_by_buckets, dags_by_orders, weighted
-from polydag.discovery.dags.weighted import WeightedPosterior
-from polydag.discovery.draws import BucketDraws
-from polydag.discovery.extensions import log_extension_counts, log_extensions
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.partition.posterior import PartitionPosterior
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import BayesianDiscovery
+from polydag.posterior import dag_posterior, exact_posterior, family_table, mcmc_posterior, with_prior
+from polydag.posterior.dags import DagSamples, dags_by_buckets, dags_by_orders, weighted
+from polydag.posterior.dags.partition_posterior import PartitionPosterior
+from polydag.posterior.dags.weighted import WeightedPosterior
+from polydag.posterior.exact import linear_extensions as extensions
+from polydag.posterior.exact.linear_extensions import log_extension_counts, log_extensions
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
+from polydag.posterior.mcmc.draws import BucketDraws
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 from tables import random_table

@@ -16,11 +16,11 @@ from sklearn.base import clone
 
 from polydag import DiscreteCounts, GaussianStats, Graph, Knowledge, Regimes, data, simulate
 from polydag.data.discretize import continuous_columns, discretize
-from polydag.discovery import candidates as candidates_module
-from polydag.discovery import exact_posterior, family_table, with_prior
 from polydag.embedded import asia
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.learners.discovery import BayesianDiscovery
+from polydag.learners.bayesian_discovery import BayesianDiscovery
+from polydag.posterior import exact_posterior, family_table, with_prior
+from polydag.posterior.families import candidates as candidates_module
 from polydag.progress import Step, listening
 from polydag.scores import make_score
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag.discovery import choose_candidates, edge_probabilities, family_table, memory, subsets, with_prior
-from polydag.discovery.families import FamilyTable, all_others
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge, Masks
+from polydag.posterior import choose_candidates, edge_probabilities, family_table, with_prior
+from polydag.posterior.families import memory, subsets
+from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
@@ -108,7 +109,7 @@ def test_rows_that_occur_thousands_of_times(name: str) -> None:
 
 
 def test_bdeu_with_more_products_than_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polydag.discovery.layers._MANY", 3)
+    monkeypatch.setattr("polydag.posterior.families.layers._MANY", 3)
     score = make_score("bdeu", counts(labels(200, 5)), equivalent_sample_size=7.5)
     assert_matches(family_table(score, 3), score)
 

@@ -16,24 +16,24 @@ from hypothesis import strategies as st
 from polydag import GaussianStats, Notears, simulate
 from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Message, Site, run
-from polydag.federated.admm import Admm
-from polydag.federated.engine import Federation, begin
-from polydag.federated.fedavg import FedAvg
-from polydag.federated.linear import LinearLocal
-from polydag.federated.linear_model import LinearModel
-from polydag.federated.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
-from polydag.federated.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
-from polydag.federated.moments import Moments
-from polydag.federated.network_model import NetworkModel
-from polydag.federated.networks import NetworkLocal
-from polydag.federated.own_linear import OwnLinearLocal
-from polydag.federated.programs import Program
-from polydag.federated.resuming import pack, unpack
-from polydag.federated.schedules import Default
-from polydag.federated.storing import from_arrays, load, save, to_arrays
-from polydag.federated.sums import total
-from polydag.federated.varying import Varying
-from polydag.federated.voting import VotingPath
+from polydag.federated.methods.admm import Admm
+from polydag.federated.methods.fedavg import FedAvg
+from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.schedules import Default
+from polydag.federated.methods.varying import Varying
+from polydag.federated.methods.voting import VotingPath
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.network_coordinator import NetworkModel
+from polydag.federated.models.network_site import NetworkLocal
+from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.protocol.engine import Federation, begin
+from polydag.federated.protocol.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
+from polydag.federated.protocol.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
+from polydag.federated.protocol.programs import Program
+from polydag.federated.protocol.resume import pack, unpack
+from polydag.federated.protocol.storage import from_arrays, load, save, to_arrays
+from polydag.federated.protocol.sums import total
 from polydag.knowledge import Knowledge
 
 D, K = 5, 4

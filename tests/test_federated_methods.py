@@ -27,12 +27,12 @@ from polydag import (
 )
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.federated.groups import variable_groups
-from polydag.federated.linear import LinearLocal
-from polydag.federated.linear_model import LinearModel
-from polydag.federated.programs import Ask
-from polydag.federated.schedules import Default, Paper, Pressure, Seen
-from polydag.federated.units import log_scales, other_units
+from polydag.federated.methods.schedules import Default, Paper, Pressure, Seen
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.regime_groups import variable_groups
+from polydag.federated.models.unit_checks import log_scales, other_units
+from polydag.federated.protocol.programs import Ask
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.party_methods import _from_votes
 from polydag.losses import LeastSquares

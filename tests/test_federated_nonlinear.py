@@ -17,23 +17,23 @@ from polydag import FederatedNotears, GaussianStats, Graph, Knowledge, Notears, 
 from polydag.cli.main import app
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Ask, Coordinator, Site, run
-from polydag.federated.admm import Admm
-from polydag.federated.engine import begin
-from polydag.federated.lagged import LaggedLocal
-from polydag.federated.messages import Arrays, same_arrays
-from polydag.federated.network_model import NetworkModel
-from polydag.federated.networks import Kind, NetworkLocal, NetworkLoss
-from polydag.federated.resuming import pack, unpack
-from polydag.federated.schedules import Default
-from polydag.federated.voting import NetworkVoting
+from polydag.federated.methods.admm import Admm
+from polydag.federated.methods.schedules import Default
+from polydag.federated.methods.voting import NetworkVoting
+from polydag.federated.models.lagged_site import LaggedLocal
+from polydag.federated.models.network_coordinator import NetworkModel
+from polydag.federated.models.network_site import Kind, NetworkLocal, NetworkLoss
+from polydag.federated.protocol.engine import begin
+from polydag.federated.protocol.messages import Arrays, same_arrays
+from polydag.federated.protocol.resume import pack, unpack
 from polydag.learners import EqualVariance
 from polydag.learners.lagged import NotearsLagged
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.lagged import lagged_statistics, slice_names
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP
-from polydag.solvers.network_choice import penalty_path
-from polydag.solvers.nonlinear import minimise
+from polydag.optimize.network_choice import penalty_path
+from polydag.optimize.nonlinear import minimise
 from polydag.studies.parties import PartiesConfig, load
 
 NAMES = ["age", "dose α", "crp", "il-6"]

@@ -160,7 +160,7 @@ def test_what_was_set_in_rows_is_a_column(tmp_path: Path) -> None:
 def test_an_interrupted_fit_goes_on_to_the_same_graph(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated import resuming
+    from polydag.federated.protocol import resume as resuming
 
     parts = {file: pd.read_csv(file) for file in files}
     whole = FederatedNotears().fit(parts)
@@ -254,7 +254,7 @@ def test_the_sachs_data_is_looked_for_before_anything_is_computed(
 def test_going_on_is_offered_only_where_it_can_help(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated import resuming
+    from polydag.federated.protocol import resume as resuming
 
     real = resuming.run
     for error, offered in (
@@ -404,7 +404,7 @@ def _server(
 def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated import resuming
+    from polydag.federated.protocol import resume as resuming
 
     parts = {Path(file).stem: pd.read_csv(file) for file in files}
     whole = FederatedNotears().fit(parts)

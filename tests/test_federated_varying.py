@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from polydag import GaussianStats, Graph, Knowledge, Regimes, metrics, simulate
 from polydag.errors import DataError, UsageError
-from polydag.federated.own_linear import OwnLinearLocal, family_losses, ridge_weights
+from polydag.federated.models.varying_site import OwnLinearLocal, family_losses, ridge_weights
 from polydag.learners.federated import FederatedNotears
 
 quick = settings(max_examples=15, deadline=None)

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from polydag.discovery import exact_posterior, family_table, mcmc_posterior, with_prior
-from polydag.discovery.families import FamilyTable
 from polydag.knowledge import Knowledge
+from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
+from polydag.posterior.families.table import FamilyTable
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 

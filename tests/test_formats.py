@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydag import Graph, formats
+from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.formats import bif, causallearn, dagitty, dot, edgelist, graphjson, graphml, nx, pcalg
-from polydag.network import DiscreteNetwork
 
 CARRIES_WEIGHTS = [graphjson, edgelist, dot, graphml, dagitty]
 TEXT = [*CARRIES_WEIGHTS, pcalg, causallearn]

@@ -19,8 +19,8 @@ from polydag import orientation, simulate
 from polydag.errors import UsageError
 from polydag.knowledge import Knowledge, Masks
 from polydag.scores import Score, make_score, total_score
-from polydag.search.ges import GESResult, ges
-from polydag.search.queue import _kernels as queue
+from polydag.search.ges import _queue_kernels as queue
+from polydag.search.ges.search import GESResult, ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Mask = NDArray[np.bool_]

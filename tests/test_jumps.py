@@ -14,18 +14,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
-from polydag.discovery import exact_posterior, mcmc_posterior, optimum
-from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.optimum import another_network, best_network
-from polydag.discovery.orders import Orders, search
-from polydag.discovery.orders.jumps import Jump, Side
-from polydag.discovery.orders.jumps._kernels import put_back
-from polydag.discovery.orders.jumps.finding import Peak, jumps_between, switches, ways_between
-from polydag.discovery.orders.jumps.fitting import fitted
-from polydag.discovery.orders.walking import OrderSampler
-from polydag.discovery.partition.posterior import partition_posterior
-from polydag.discovery.ranked import outshone
-from polydag.discovery.subsets import n_subsets
+from polydag.posterior import exact_posterior, mcmc_posterior
+from polydag.posterior.best_network import branch_and_cut as optimum
+from polydag.posterior.best_network.branch_and_cut import another_network, best_network
+from polydag.posterior.dags.partition_posterior import partition_posterior
+from polydag.posterior.families.sorted_families import outshone
+from polydag.posterior.families.subsets import n_subsets
+from polydag.posterior.families.table import FamilyTable, all_others
+from polydag.posterior.orders import search
+from polydag.posterior.orders._mode_jumps_kernels import put_back
+from polydag.posterior.orders.mode_jump_proposals import fitted
+from polydag.posterior.orders.mode_jump_search import Peak, jumps_between, switches, ways_between
+from polydag.posterior.orders.mode_jumps import Jump, Side
+from polydag.posterior.orders.moves import Orders
+from polydag.posterior.orders.sampler import OrderSampler
 
 Index = NDArray[np.int64]
 
@@ -62,7 +64,7 @@ def test_both_peaks_are_found_and_weighed() -> None:
 
 def test_without_jumps_no_chain_gets_to_the_other_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "jumps_between", lambda space, peaks, rng: ())
-    monkeypatch.setattr("polydag.discovery.chains.ROUNDS", 2)
+    monkeypatch.setattr("polydag.posterior.mcmc.chains.ROUNDS", 2)
     stuck = mcmc_posterior(two_ways(), bucket_size=3, random_state=0)
     assert not stuck.mixed
     assert stuck.history["r_hat"].iloc[-1] > 1.5

@@ -229,7 +229,7 @@ def test_varsortability_is_reported(table: pd.DataFrame) -> None:
 
 
 def test_a_solver_that_stops_early_says_so(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polydag.solvers import notears, penalised
+    from polydag.optimize import notears, penalised
 
     def hasty(*arguments: object) -> penalised.Point:
         return penalised.descend(*arguments, max_iter=1)  # type: ignore[arg-type]

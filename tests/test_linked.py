@@ -33,8 +33,8 @@ from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageErro
 from polydag.learners.linked import _turn
 from polydag.reproduce import linked as paper
 from polydag.reproduce.linked_settings import PRESETS, published, real, simulated
-from polydag.rowcov.estimate import scaled_problem
-from polydag.rowcov.table import LinkedTable
+from polydag.rows.estimate import scaled_problem
+from polydag.rows.linked_table import LinkedTable
 from polydag.studies.linked import LinkedConfig
 
 N, SIZE = 200, 5

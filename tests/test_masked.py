@@ -13,8 +13,8 @@ from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP, Array
-from polydag.solvers.network_steps import augmented, local_step, server_step
-from polydag.solvers.nonlinear import Penalties
+from polydag.optimize.network_steps import augmented, local_step, server_step
+from polydag.optimize.nonlinear import Penalties
 
 quick = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

@@ -17,25 +17,20 @@ import pytest
 from numpy.typing import NDArray
 
 from polydag.checkpoint import saving
-from polydag.discovery import (
-    bucket,
-    chains,
-    exact_posterior,
-    family_table,
-    mcmc,
-    mcmc_posterior,
-    with_prior,
-)
-from polydag.discovery.chains import Length, run_chains
-from polydag.discovery.diagnostics import diagnose
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.orders import Orders
-from polydag.discovery.orders.search import FLAT, ONCE, search
-from polydag.discovery.orders.walking import OrderSampler, OrderWalker
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.knowledge import Knowledge
-from polydag.learners.discovery import BayesianDiscovery
-from polydag.posterior import Posterior
+from polydag.learners.bayesian_discovery import BayesianDiscovery
+from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc import bucket_orders as bucket
+from polydag.posterior.mcmc import chains
+from polydag.posterior.mcmc import order_posterior as mcmc
+from polydag.posterior.mcmc.chains import Length, run_chains
+from polydag.posterior.mcmc.diagnostics import diagnose
+from polydag.posterior.orders.moves import Orders
+from polydag.posterior.orders.sampler import OrderSampler, OrderWalker
+from polydag.posterior.orders.search import FLAT, ONCE, search
+from polydag.posterior.probabilities import Posterior
 from polydag.progress import Step, listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
@@ -58,7 +53,7 @@ def fifteen() -> tuple[FamilyTable, Posterior]:
 
 def test_what_is_known_of_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search(OrderSampler.of(fifteen()[0]), 2, random_state=0).peak == FLAT
-    monkeypatch.setattr("polydag.discovery.orders.search.best_network", lambda space, rng: None)
+    monkeypatch.setattr("polydag.posterior.orders.search.best_network", lambda space, rng: None)
     assert search(OrderSampler.of(rugged()), 1, random_state=0).peak == ONCE
     chain = mcmc_posterior(rugged(), n_chains=1, random_state=0)
     assert chain.peak == ONCE

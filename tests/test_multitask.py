@@ -19,10 +19,10 @@ from polydag import (
     data,
     simulate,
 )
-from polydag.discovery import family_table
-from polydag.discovery.transfer import ByDifference
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.posterior import family_table
+from polydag.posterior.transfer import ByDifference
 from polydag.progress import listening
 from polydag.scores import make_score
 

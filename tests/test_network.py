@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydag import formats
+from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
-from polydag.network import DiscreteNetwork
 
 
 def full_joint(network: DiscreteNetwork) -> np.ndarray:

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydag.discovery import exact_posterior, optimum
-from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.optimum import ACCURACY, best_network
-from polydag.discovery.optimum._kernels import excess, violated
-from polydag.discovery.optimum.relaxation import Relaxation
-from polydag.discovery.orders import Orders
-from polydag.discovery.ranked import outshone
-from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError
+from polydag.posterior import exact_posterior
+from polydag.posterior.best_network import branch_and_cut as optimum
+from polydag.posterior.best_network._relaxation_kernels import excess, violated
+from polydag.posterior.best_network.branch_and_cut import ACCURACY, best_network
+from polydag.posterior.best_network.relaxation import Relaxation
+from polydag.posterior.families.sorted_families import outshone
+from polydag.posterior.families.subsets import n_subsets
+from polydag.posterior.families.table import FamilyTable, all_others
+from polydag.posterior.orders.moves import Orders
 from polydag.progress import Step, listening
 
 Index = NDArray[np.int64]

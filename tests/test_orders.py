@@ -12,21 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydag.discovery import (
-    bucket,
-    exact_posterior,
-)
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.orders import Orders
-from polydag.discovery.orders.improving import combined
-from polydag.discovery.orders.jumps import jumped
-from polydag.discovery.orders.jumps.finding import Peak, ways_between
-from polydag.discovery.orders.search import PROVEN, search
-from polydag.discovery.orders.walking import OrderSampler, OrderWalker
-from polydag.discovery.ranked import rank, undominated
-from polydag.discovery.ranked.pairs import pairs
-from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError
+from polydag.posterior import exact_posterior
+from polydag.posterior.families.families_by_parent import pairs
+from polydag.posterior.families.sorted_families import rank, undominated
+from polydag.posterior.families.subsets import n_subsets
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc import bucket_orders as bucket
+from polydag.posterior.orders.improvement import combined
+from polydag.posterior.orders.mode_jump_search import Peak, ways_between
+from polydag.posterior.orders.mode_jumps import jumped
+from polydag.posterior.orders.moves import Orders
+from polydag.posterior.orders.sampler import OrderSampler, OrderWalker
+from polydag.posterior.orders.search import PROVEN, search
 from tables import random_table, rugged
 
 Array = NDArray[np.float64]
@@ -289,7 +287,7 @@ def test_each_move_alone_keeps_the_distribution(
     target = np.exp(power * (logs - logs.max()))
     target /= target.sum()
     rng, room = np.random.default_rng(1), space.room()
-    monkeypatch.setattr("polydag.discovery.orders._ARRANGED", 3)
+    monkeypatch.setattr("polydag.posterior.orders.moves._ARRANGED", 3)
     desk = space.desk()
     place = {order: k for k, order in enumerate(orders)}
     count, after, moved = 8000, np.zeros(len(orders)), 0

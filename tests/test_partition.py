@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from oracles import all_dags
 from polydag.checkpoint import saving
-from polydag.discovery import ranked
-from polydag.discovery.families import FamilyTable, all_others
-from polydag.discovery.partition import Partitions, State, _kernels
-from polydag.discovery.partition.posterior import partition_posterior
-from polydag.discovery.ranked import rank
-from polydag.discovery.subsets import n_subsets
 from polydag.errors import DataError
+from polydag.posterior.dags import _partitions_kernels as _kernels
+from polydag.posterior.dags.partition_posterior import partition_posterior
+from polydag.posterior.dags.partitions import Partitions, State
+from polydag.posterior.families import sorted_families as ranked
+from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.families.subsets import n_subsets
+from polydag.posterior.families.table import FamilyTable, all_others
 from tables import random_table
 from test_dag_samples import log_scores, uniform_over_dags
 

@@ -17,7 +17,8 @@ from polydag import Graph, Knowledge, formats, metrics, orientation, simulate
 from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
 from polydag.learners.pc import PC
-from polydag.search.pc import _kernels, pc
+from polydag.search.pc import _pc_kernels as _kernels
+from polydag.search.pc import pc
 from polydag.search.pc.independence import Plan, lists, make_test, sweep
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 

@@ -15,7 +15,7 @@ from polydag import BayesianDiscovery, runs, simulate
 from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import UsageError
-from polydag.studies.clusters import computing_on
+from polydag.studies.cluster import computing_on
 from polydag.studies.posterior import PosteriorConfig
 
 
@@ -110,7 +110,7 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
 def test_what_cannot_be_is_told(
     labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
 ) -> None:
-    monkeypatch.setattr("polydag.studies.clusters._SECONDS", 1)
+    monkeypatch.setattr("polydag.studies.cluster._SECONDS", 1)
     got, said = fit(labels, *words, "--out", tmp_path / "x")
     assert got == code
     assert told in " ".join(said.split())

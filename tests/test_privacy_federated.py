@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from polydag import FederatedNotears, GaussianStats, Notears, Regimes, simulate
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
-from polydag.federated.engine import begin
-from polydag.federated.groups import centre_question
-from polydag.federated.guard import Guard
-from polydag.federated.linear import LinearLocal
-from polydag.federated.machine import DONE, STOPPED, UNWILLING, SiteState
-from polydag.federated.masked import Masking
-from polydag.federated.messages import (
+from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.voting import Voting
+from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.regime_groups import centre_question
+from polydag.federated.protocol.coordinator_masking import Masking
+from polydag.federated.protocol.engine import begin
+from polydag.federated.protocol.machine import DONE, STOPPED, UNWILLING, SiteState
+from polydag.federated.protocol.messages import (
     AGREE,
     ANSWER,
     CONTRIBUTION,
@@ -35,13 +36,13 @@ from polydag.federated.messages import (
     ROSTER,
     same_arrays,
 )
-from polydag.federated.moments import Moments
-from polydag.federated.programs import Answer, Ask, State, Total
-from polydag.federated.resuming import pack, unpack
-from polydag.federated.voting import Voting
-from polydag.privacy import ledger, rules
-from polydag.privacy.identities import Identity
+from polydag.federated.protocol.programs import Answer, Ask, State, Total
+from polydag.federated.protocol.resume import pack, unpack
+from polydag.federated.protocol.site_protection import Guard
+from polydag.privacy import differencing as rules
+from polydag.privacy import ledger
 from polydag.privacy.ledger import Entry
+from polydag.privacy.masking.identities import Identity
 
 D = 4
 NAMES = tuple(f"x{i}" for i in range(D))

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from polydag.errors import DataError, UsageError
-from polydag.federated.sums import SecureSum
-from polydag.privacy import masking, opening, shamir, streams
-from polydag.privacy.identities import Identity, is_signed
-from polydag.privacy.ring import NARROW, WIDE, Ring, add_into
-from polydag.privacy.terms import BLOCK, Terms
+from polydag.federated.protocol.sums import SecureSum
+from polydag.privacy.masking import coordinator as opening
+from polydag.privacy.masking import keystreams as streams
+from polydag.privacy.masking import shamir
+from polydag.privacy.masking import site as masking
+from polydag.privacy.masking.agreement import BLOCK, Terms
+from polydag.privacy.masking.identities import Identity, is_signed
+from polydag.privacy.masking.ring import NARROW, WIDE, Ring, add_into
 
 quick = settings(max_examples=40, deadline=None)
 few = settings(max_examples=12, deadline=None)

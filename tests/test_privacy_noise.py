@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 from polydag import FederatedNotears, GaussianStats, metrics, simulate
 from polydag.cli.main import app
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.federated.private import BOUNDS, FRAME, GRADIENT, MOMENTS, PrivateLocal
-from polydag.federated.programs import Ask
-from polydag.privacy import accounting, clipping, ledger
-from polydag.privacy.accounting import Budget, multiplier, spent
-from polydag.privacy.frames import Frame, moments_sensitivity
-from polydag.privacy.noise import GRID, Shared, discrete_gaussian, with_share
+from polydag.federated.methods.differential_privacy import BOUNDS, FRAME, GRADIENT, MOMENTS, PrivateLocal
+from polydag.federated.protocol.programs import Ask
+from polydag.privacy import ledger
+from polydag.privacy.dp import accounting, clipping
+from polydag.privacy.dp.accounting import Budget, multiplier, spent
+from polydag.privacy.dp.noise import GRID, Shared, discrete_gaussian, with_share
+from polydag.privacy.dp.whitening import Frame, moments_sensitivity
 
 quick = settings(max_examples=30, deadline=None)
 seeds = st.integers(0, 2**31 - 1)

@@ -12,11 +12,12 @@ from scipy.optimize import approx_fprime, minimize
 from polydag import Graph, simulate
 from polydag.errors import DataError, UsageError
 from polydag.orientation import cpdag
-from polydag.rowcov import Links, Problem, RowPrecision, bcd, descend, lambda_path
-from polydag.rowcov import _kernels as kernels
-from polydag.rowcov.bcd import gram, objective, settled_structure
-from polydag.rowcov.common import common_precision
-from polydag.rowcov.estimate import given_dag, over_permutations
+from polydag.rows import Links, Problem, RowPrecision, descend, lambda_path
+from polydag.rows import _row_kernels as kernels
+from polydag.rows import block_descent as bcd
+from polydag.rows.block_descent import gram, objective, settled_structure
+from polydag.rows.common_strength import common_precision
+from polydag.rows.estimate import given_dag, over_permutations
 
 
 def linked_rows(n: int, p: int, size: int, seed: int, kind: str = "equi") -> tuple[Graph, np.ndarray, Links]:

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.covariance import graphical_lasso
 
 from polydag.errors import DataError
-from polydag.rowcov import Links, constrained_glasso
-from polydag.rowcov import _kernels as kernels
+from polydag.rows import Links, constrained_glasso
+from polydag.rows import _row_kernels as kernels
 
 
 def sample_covariance(m: int, seed: int, extra: int = 20) -> np.ndarray:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.rowcov import Links, as_links, column_correlations, row_dependence
-from polydag.rowcov.dependence import _product_sums, _square_sums, _standardised, _Sums, sentence
-from polydag.rowcov.precision import Layout
+from polydag.rows import Links, as_links, column_correlations, row_dependence
+from polydag.rows.dependence import _product_sums, _square_sums, _standardised, _Sums, sentence
+from polydag.rows.precision import Layout
 
 PAIRS = [(0, 2), (2, 3), (1, 4)]
 

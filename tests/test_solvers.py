@@ -15,12 +15,12 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
 from polydag.knowledge import Knowledge, Masks
 from polydag.losses import LeastSquares
+from polydag.optimize._penalised_kernels import elastic_net_columns, promised_change, quadratic_and_lasso
+from polydag.optimize.notears import follow_path, lambda_path, lasso_rates, order_start, solve, solve_path
+from polydag.optimize.order import conditional_variance_order, predecessors
+from polydag.optimize.penalised import Penalty, descend
+from polydag.optimize.pruning import prune
 from polydag.regression import extended_bic_penalty, fit_graph, select_parents
-from polydag.solvers._kernels import elastic_net_columns, promised_change, quadratic_and_lasso
-from polydag.solvers.notears import follow_path, lambda_path, lasso_rates, order_start, solve, solve_path
-from polydag.solvers.order import conditional_variance_order, predecessors
-from polydag.solvers.penalised import Penalty, descend
-from polydag.solvers.pruning import prune
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
-from polydag.discovery import exact_posterior, family_table, with_prior
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.transfer import (
+from polydag.errors import DataError, UsageError
+from polydag.posterior import exact_posterior, family_table, with_prior
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.transfer import (
     Averaged,
     ByDifference,
     Fixed,
@@ -28,9 +29,8 @@ from polydag.discovery.transfer import (
     theorem1,
     transfer_factors,
 )
-from polydag.discovery.transfer.differences import from_joint
-from polydag.discovery.transfer.weights import log_hyp2f1, own_marginal, pair_counts
-from polydag.errors import DataError, UsageError
+from polydag.posterior.transfer.differences import from_joint
+from polydag.posterior.transfer.weights import log_hyp2f1, own_marginal, pair_counts
 from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from polydag.network import DiscreteNetwork
+from polydag.discrete_network import DiscreteNetwork
 
 
 def asia() -> DiscreteNetwork:

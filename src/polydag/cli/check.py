@@ -42,8 +42,8 @@ def command(
     """
     from polydag import data as reading
     from polydag import progress
+    from polydag.cli.output import as_json
     from polydag.cli.progress import shown
-    from polydag.cli.telling import as_json
     from polydag.studies.inputs import public
 
     tables = []
@@ -64,7 +64,7 @@ def command(
 
 
 def _show(report: CheckReport) -> None:
-    from polydag.cli.telling import out, plain, say, table
+    from polydag.cli.output import out, plain, say, table
 
     console = out()
     for source, rows, n_columns in report.tables:

@@ -48,7 +48,7 @@ def command(
     """
     from polydag import metrics
     from polydag.cli.graphs import read_graph
-    from polydag.cli.telling import as_json, out
+    from polydag.cli.output import as_json, out
 
     found = metrics.compare(true=read_graph(truth), estimate=read_graph(estimate))
     if output is Format.json:
@@ -59,7 +59,7 @@ def command(
 
 def comparison_table(found: dict[str, float]) -> Table:
     """All metrics, one a line."""
-    from polydag.cli.telling import table
+    from polydag.cli.output import table
 
     result = table(("compared with the truth", "value"), numbers=("value",))
     for key, label in LABELS.items():

@@ -40,8 +40,8 @@ def command(
     """
     from polydag import progress, runs
     from polydag.cli import demos
+    from polydag.cli.output import as_json
     from polydag.cli.progress import shown
-    from polydag.cli.telling import as_json
     from polydag.errors import NotConvergedError
 
     chosen = names or list(demos.DEMOS)
@@ -87,7 +87,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _show(outcome: Outcome) -> None:
-    from polydag.cli.telling import out, plain, say, table
+    from polydag.cli.output import out, plain, say, table
 
     console = out()
     say(console, f"[bold]{plain(outcome.title)}[/bold]")

@@ -27,7 +27,7 @@ def command(
     """
     from polydag import formats
     from polydag.cli.graphs import read_graph
-    from polydag.cli.telling import note
+    from polydag.cli.output import note
     from polydag.errors import UsageError
     from polydag.formats._files import write_text
 

@@ -163,8 +163,8 @@ def command(
     """
     from polydag import metrics, runs
     from polydag.cli.graphs import read_graph
+    from polydag.cli.output import as_json
     from polydag.cli.progress import shown
-    from polydag.cli.telling import as_json
     from polydag.errors import NotConvergedError
     from polydag.studies.methods import parse_settings
 
@@ -287,7 +287,7 @@ def document(result: Result, folder: Path, found: dict[str, float] | None) -> di
 def show(result: Result, folder: Path, found: dict[str, float] | None) -> None:
     """The result for people."""
     from polydag.cli.compare import comparison_table
-    from polydag.cli.telling import out, plain, say, table
+    from polydag.cli.output import out, plain, say, table
 
     console = out()
     graph, config = result.graph, result.config

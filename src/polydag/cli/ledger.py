@@ -26,7 +26,7 @@ def command(
 
     Example: polydag ledger ledgers/north.csv.jsonl
     """
-    from polydag.cli.telling import as_json, out, table
+    from polydag.cli.output import as_json, out, table
     from polydag.errors import DataError
     from polydag.privacy import ledger
 

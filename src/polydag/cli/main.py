@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from polydag.cli import check, compare, demo, export, fit, ledger, reproduce, simulate
-from polydag.cli.telling import told
+from polydag.cli.output import told
 
 app = typer.Typer(
     name="polydag",

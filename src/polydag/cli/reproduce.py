@@ -53,9 +53,9 @@ def command(
     import shutil
 
     from polydag import __version__, checkpoint, runs
+    from polydag.cli.output import out as console
+    from polydag.cli.output import plain, say
     from polydag.cli.progress import shown
-    from polydag.cli.telling import out as console
-    from polydag.cli.telling import plain, say
     from polydag.errors import UsageError
     from polydag.studies.methods import parse_settings
 

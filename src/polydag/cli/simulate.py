@@ -94,7 +94,7 @@ def command(
     import secrets
 
     from polydag import runs
-    from polydag.cli.telling import note
+    from polydag.cli.output import note
     from polydag.studies.result import versions
 
     seed = secrets.randbelow(2**31) if seed is None else seed

@@ -6,10 +6,10 @@ and is given the *sum* of the answers, a site's side (`Local`) answers it. What 
 in one place, `sums`. An engine only carries messages; `engine` does so within one process.
 """
 
-from polydag.federated.engine import Federation, run
-from polydag.federated.machine import Coordinator, CoordinatorState, Site, SiteState
-from polydag.federated.messages import Message
-from polydag.federated.programs import Answer, Ask, Local, Program
+from polydag.federated.protocol.engine import Federation, run
+from polydag.federated.protocol.machine import Coordinator, CoordinatorState, Site, SiteState
+from polydag.federated.protocol.messages import Message
+from polydag.federated.protocol.programs import Answer, Ask, Local, Program
 
 __all__ = [
     "Answer",

@@ -27,10 +27,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from polydag.discrete_network import DiscreteNetwork
 from polydag.errors import DataError, UsageError
 from polydag.formats._files import read_text, write_text
 from polydag.graph import Graph
-from polydag.network import DiscreteNetwork
 
 __all__ = ["FORMATS", "read", "read_network", "write"]
 

@@ -15,10 +15,10 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.discrete_network import DiscreteNetwork
 from polydag.errors import DataError
 from polydag.formats._dotlike import quote
 from polydag.graph import Graph
-from polydag.network import DiscreteNetwork
 
 # Commas and bars only separate, as in the format's own grammar.
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[{}()\[\];"]|[^\s{}()\[\];,|"]+', re.DOTALL)

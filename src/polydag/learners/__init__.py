@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from polydag.learners.base import StructureLearner
+from polydag.learners.bayesian_discovery import BayesianDiscovery
 from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.boss import BOSS
 from polydag.learners.decorrelation import RowDecorrelator
-from polydag.learners.discovery import BayesianDiscovery
 from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.ges import GES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.equivalence import EquivalenceLearner, Found
 from polydag.scores import Score
-from polydag.search.boss import boss
+from polydag.search.boss.search import boss
 
 
 class BOSS(EquivalenceLearner):

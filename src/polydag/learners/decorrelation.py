@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from polydag.errors import DataWarning, UsageError
-from polydag.rowcov.bcd import LAMBDA2, Problem
-from polydag.rowcov.dependence import DependenceTest, sentence
-from polydag.rowcov.estimate import judge, means_of, over_permutations, scaled_problem
-from polydag.rowcov.precision import RowPrecision
-from polydag.rowcov.table import LinkedTable
+from polydag.rows.block_descent import LAMBDA2, Problem
+from polydag.rows.dependence import DependenceTest, sentence
+from polydag.rows.estimate import judge, means_of, over_permutations, scaled_problem
+from polydag.rows.linked_table import LinkedTable
+from polydag.rows.precision import RowPrecision
 
 Array = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     links : pairs of rows, networkx graph, sparse matrix, labels, coordinates, Links, or the name of a column
         Which rows may depend on each other. Rows are named as in the table's index, or numbered from 0. One
         dimension is group labels, as is the column that a text names; a table of decimal numbers is
-        coordinates, with 5 neighbours each (`polydag.rowcov.Links.from_coordinates` for another number).
+        coordinates, with 5 neighbours each (`polydag.rows.Links.from_coordinates` for another number).
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on, besides an intercept; these columns are not transformed.
     structure : {"auto", "free", "common", "independent"}

@@ -11,8 +11,8 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
+from polydag.optimize.order import conditional_variance_order, predecessors
 from polydag.regression import fit_graph
-from polydag.solvers.order import conditional_variance_order, predecessors
 
 
 class EqualVariance(StructureLearner):

@@ -8,11 +8,11 @@ from typing import Literal
 
 import pandas as pd
 
-from polydag.discovery import family_table
-from polydag.discovery.candidates import Candidates, common_candidates, how_many
-from polydag.discovery.families import FamilyTable, require_in_degree
 from polydag.errors import DataWarning
 from polydag.knowledge import Masks
+from polydag.posterior import family_table
+from polydag.posterior.families.candidates import Candidates, common_candidates, how_many
+from polydag.posterior.families.table import FamilyTable, require_in_degree
 from polydag.scores import Score
 
 

@@ -16,9 +16,9 @@ from sklearn.base import clone
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated import Federation, Local, Program
-from polydag.federated.ledger import Disclosed
-from polydag.federated.programs import columns_of_most
-from polydag.federated.resuming import run_in_pieces
+from polydag.federated.protocol.disclosure import Disclosed
+from polydag.federated.protocol.programs import columns_of_most
+from polydag.federated.protocol.resume import run_in_pieces
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner

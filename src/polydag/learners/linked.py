@@ -18,17 +18,11 @@ from polydag.learners.decorrelation import RowCorrelation, RowDecorrelator, deco
 from polydag.learners.ges import GES
 from polydag.losses import LeastSquares
 from polydag.regression import fit_graph
-from polydag.rowcov.bcd import LAMBDA2, Problem
-from polydag.rowcov.estimate import (
-    given_dag,
-    means_of,
-    residuals,
-    scaled_problem,
-    unpenalised,
-)
-from polydag.rowcov.path import PATIENCE, Path, bic, lambda_path
-from polydag.rowcov.precision import RowPrecision
-from polydag.rowcov.table import LinkedTable
+from polydag.rows.block_descent import LAMBDA2, Problem
+from polydag.rows.estimate import given_dag, means_of, residuals, scaled_problem, unpenalised
+from polydag.rows.lambda_path import PATIENCE, Path, bic, lambda_path
+from polydag.rows.linked_table import LinkedTable
+from polydag.rows.precision import RowPrecision
 from polydag.stats import GaussianStats
 
 Array = NDArray[np.float64]

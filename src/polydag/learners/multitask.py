@@ -10,12 +10,20 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from polydag.discovery import edge_probabilities, exact_posterior, with_prior
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.lattice import fits, require_fit
-from polydag.discovery.mcmc import McmcPosterior, mcmc_posterior
-from polydag.discovery.priors import Array, certain_edges, size_prior
-from polydag.discovery.transfer import (
+from polydag.errors import ConvergenceWarning, DataWarning, UsageError
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge, Masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.family_tables import tables_of, told_candidates
+from polydag.learners.inputs import is_statistics, knowledge_masks
+from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
+from polydag.posterior import edge_probabilities, exact_posterior, with_prior
+from polydag.posterior.exact.subset_lattice import fits, require_fit
+from polydag.posterior.families.priors import Array, certain_edges, size_prior
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
+from polydag.posterior.probabilities import Posterior
+from polydag.posterior.transfer import (
     COMBINATIONS,
     NORMALISERS,
     Averaged,
@@ -24,16 +32,8 @@ from polydag.discovery.transfer import (
     family_form,
     theorem1,
 )
-from polydag.discovery.transfer.differences import Differences, from_joint, from_marginals, from_pool
-from polydag.discovery.transfer.theorem1 import require_fit as joint_fit
-from polydag.errors import ConvergenceWarning, DataWarning, UsageError
-from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks
-from polydag.learners.base import StructureLearner
-from polydag.learners.family_tables import tables_of, told_candidates
-from polydag.learners.inputs import is_statistics, knowledge_masks
-from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
-from polydag.posterior import Posterior
+from polydag.posterior.transfer.differences import Differences, from_joint, from_marginals, from_pool
+from polydag.posterior.transfer.theorem1 import require_fit as joint_fit
 from polydag.progress import report
 from polydag.scores import Score, make_score
 from polydag.stats import GaussianStats

@@ -15,9 +15,9 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.metrics import varsortability
-from polydag.solvers.notears import Solution, lambda_path, solve, solve_path
-from polydag.solvers.pruning import Pruned, best_of, prune
-from polydag.solvers.stability import stable_lambda
+from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
+from polydag.optimize.pruning import Pruned, best_of, prune
+from polydag.optimize.stability import stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
 

@@ -13,18 +13,18 @@ from sklearn.base import clone
 
 from polydag.errors import DataWarning
 from polydag.federated import Local, Program
-from polydag.federated import varying as own
-from polydag.federated.admm import Admm
-from polydag.federated.fedavg import FedAvg
-from polydag.federated.groups import variable_groups
-from polydag.federated.linear_model import LinearModel
-from polydag.federated.messages import Arrays
-from polydag.federated.model import HISTORY
-from polydag.federated.moments import Moments
-from polydag.federated.own_linear import OwnLinearLocal
-from polydag.federated.private import PrivateMoments, PrivateRounds
-from polydag.federated.programs import columns_of_most
-from polydag.federated.voting import NetworkVoting, Voting, VotingPath
+from polydag.federated.methods import varying as own
+from polydag.federated.methods.admm import Admm
+from polydag.federated.methods.differential_privacy import PrivateMoments, PrivateRounds
+from polydag.federated.methods.fedavg import FedAvg
+from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.voting import NetworkVoting, Voting, VotingPath
+from polydag.federated.models.interface import HISTORY
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.regime_groups import variable_groups
+from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.protocol.messages import Arrays
+from polydag.federated.protocol.programs import columns_of_most
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.learners.party_models import FAMILIES, informed, known_regimes
@@ -32,8 +32,8 @@ from polydag.learners.party_networks import Networks
 from polydag.learners.party_privacy import private_plan
 from polydag.metrics import varsortability
 from polydag.orientation import weakest_cycle_edges
-from polydag.privacy import rules
-from polydag.privacy.terms import LEAST
+from polydag.privacy import differencing as rules
+from polydag.privacy.masking.agreement import LEAST
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:

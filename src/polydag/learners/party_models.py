@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from polydag.errors import UsageError
-from polydag.federated.groups import variable_groups
-from polydag.federated.lagged import LaggedLocal
-from polydag.federated.linear import LinearLocal
-from polydag.federated.linear_model import LinearModel
-from polydag.federated.model import Model
-from polydag.federated.own_linear import OwnLinearLocal
-from polydag.federated.programs import Local, columns_of_most
-from polydag.federated.schedules import Default, Paper, Schedule
+from polydag.federated.methods.schedules import Default, Paper, Schedule
+from polydag.federated.models.interface import Model
+from polydag.federated.models.lagged_site import LaggedLocal
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.regime_groups import variable_groups
+from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.protocol.programs import Local, columns_of_most
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.inputs import knowledge_masks

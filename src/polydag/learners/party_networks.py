@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from polydag.errors import UsageError
-from polydag.federated.model import Model
-from polydag.federated.network_model import NetworkModel
-from polydag.federated.networks import Kind, NetworkLocal
-from polydag.federated.programs import Local, columns_of_most
-from polydag.federated.schedules import Default, Paper, Schedule
+from polydag.federated.methods.schedules import Default, Paper, Schedule
+from polydag.federated.models.interface import Model
+from polydag.federated.models.network_coordinator import NetworkModel
+from polydag.federated.models.network_site import Kind, NetworkLocal
+from polydag.federated.protocol.programs import Local, columns_of_most
 from polydag.graph import Graph, node_names
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.inputs import is_statistics, knowledge_masks
 from polydag.learners.nonlinear import NotearsMLP
-from polydag.solvers.network_choice import PROBABILITY, SLOPE
+from polydag.optimize.network_choice import PROBABILITY, SLOPE
 from polydag.stats import Regimes
 from polydag.stats.rows import numeric_rows, require_finite
 

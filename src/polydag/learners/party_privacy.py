@@ -13,9 +13,7 @@ import numpy as np
 
 from polydag.errors import DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Local, Program, Site
-from polydag.federated.guard import Guard
-from polydag.federated.masked import Masking
-from polydag.federated.private import (
+from polydag.federated.methods.differential_privacy import (
     BOUNDS,
     FRAME,
     FRAMES,
@@ -25,11 +23,13 @@ from polydag.federated.private import (
     Plan,
     PrivateLocal,
 )
+from polydag.federated.protocol.coordinator_masking import Masking
+from polydag.federated.protocol.site_protection import Guard
 from polydag.learners.party_models import known_regimes
 from polydag.privacy import ledger
-from polydag.privacy.accounting import Budget, divided
-from polydag.privacy.identities import Identity
-from polydag.privacy.terms import LEAST, Terms
+from polydag.privacy.dp.accounting import Budget, divided
+from polydag.privacy.masking.agreement import LEAST, Terms
+from polydag.privacy.masking.identities import Identity
 from polydag.stats import GaussianStats, Regimes
 
 if TYPE_CHECKING:

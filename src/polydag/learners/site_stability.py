@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
-from polydag.privacy import rules
-from polydag.privacy.terms import LEAST
+from polydag.privacy import differencing as rules
+from polydag.privacy.masking.agreement import LEAST
 from polydag.progress import report
 
 _HALVES = 10

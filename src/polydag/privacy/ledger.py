@@ -191,7 +191,7 @@ def told(chain: Sequence[Entry], delta: float) -> list[str]:
         )
     noisy = multipliers(data)
     if noisy:
-        from polydag.privacy.accounting import spent
+        from polydag.privacy.dp.accounting import spent
 
         rounds = sum(noisy.values())
         sentences.append(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.losses import LeastSquares
-from polydag.regression._kernels import eliminate
+from polydag.regression._elimination_kernels import eliminate
 
 Array = NDArray[np.float64]
 

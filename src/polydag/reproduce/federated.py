@@ -26,11 +26,11 @@ from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.federated import Coordinator, Site
 from polydag.federated import run as carry
-from polydag.federated.admm import Admm
-from polydag.federated.groups import variable_groups
-from polydag.federated.linear import LinearLocal
-from polydag.federated.linear_model import LinearModel
-from polydag.federated.schedules import Paper
+from polydag.federated.methods.admm import Admm
+from polydag.federated.methods.schedules import Paper
+from polydag.federated.models.linear_coordinator import LinearModel
+from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.regime_groups import variable_groups
 from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears

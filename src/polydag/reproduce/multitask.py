@@ -22,10 +22,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import formats
+from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
-from polydag.network import DiscreteNetwork
 from polydag.plot.charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.progress import report
 from polydag.reproduce import brain

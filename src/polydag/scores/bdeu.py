@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polydag.scores._kernels import BDEU
+from polydag.scores._family_kernels import BDEU
 from polydag.scores.discrete import DirichletScore
 
 

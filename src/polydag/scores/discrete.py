@@ -101,7 +101,7 @@ class DirichletScore(ABC):
 
     def local_score(self, node: int, parents: Sequence[int]) -> float:
         """The log marginal likelihood of `node` given its parents."""
-        from polydag.scores._kernels import discrete_family
+        from polydag.scores._family_kernels import discrete_family
 
         t = self.tables
         g = t.group[node]
@@ -112,7 +112,7 @@ class DirichletScore(ABC):
         self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
     ) -> Array:
         """The gain of each candidate parent over each parent set, where wanted."""
-        from polydag.scores._kernels import discrete_gains
+        from polydag.scores._family_kernels import discrete_gains
 
         t = self.tables
         g = t.group[node]

@@ -103,7 +103,7 @@ class GaussianGains:
 
     def __call__(self, node: int, candidates: Index, sets: ParentSets, positive_only: bool) -> Array:
         """The gain of each candidate over each set; those not positive may be 0 on request."""
-        from polydag.scores._kernels import gaussian_gains
+        from polydag.scores._family_kernels import gaussian_gains
 
         g = self.group[node]
         result: Array = gaussian_gains(

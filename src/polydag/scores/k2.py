@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polydag.scores._kernels import K2 as _CODE
+from polydag.scores._family_kernels import K2 as _CODE
 from polydag.scores.discrete import DirichletScore
 
 

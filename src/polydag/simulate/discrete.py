@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polydag.network import DiscreteNetwork, RandomState
+from polydag.discrete_network import DiscreteNetwork, RandomState
 
 if TYPE_CHECKING:
     import pandas as pd

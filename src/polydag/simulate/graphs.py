@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.discrete_network import RandomState
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
-from polydag.network import RandomState
 
 Mask = NDArray[np.bool_]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from polydag.discrete_network import RandomState
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
-from polydag.network import RandomState
 from polydag.simulate.sem import Array, Scale, frame, noise_scales, propagate
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polydag.discrete_network import RandomState
 from polydag.errors import UsageError
 from polydag.graph import Graph
-from polydag.network import RandomState
 from polydag.simulate.graphs import signed_uniform
 
 if TYPE_CHECKING:

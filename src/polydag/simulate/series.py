@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polydag.discrete_network import RandomState
 from polydag.errors import UsageError
 from polydag.graph import Graph, node_names
-from polydag.network import RandomState
 from polydag.simulate.graphs import dag, signed_uniform
 from polydag.simulate.sem import Array, Scale, noise_scales
 

@@ -20,7 +20,7 @@ from polydag.studies.result import Result
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polydag.rowcov import Links
+    from polydag.rows import Links
 
 ORDERED = "bcd"  # the method for a known order
 _ROWS = ("structure", "lambda2", "n_permutations", "max_rounds")
@@ -138,7 +138,7 @@ def _coordinates(config: LinkedConfig) -> tuple[list[str], int]:
 
 
 def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) -> Links | str:
-    from polydag.rowcov import Links
+    from polydag.rows import Links
 
     if config.groups is not None and not _in_a_file(config):
         return config.groups

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
 from polydag.errors import DataError, UsageError
-from polydag.federated.programs import columns_of_most
+from polydag.federated.protocol.programs import columns_of_most
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
 from polydag.studies.config import Config

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import UsageError
-from polydag.studies.clusters import computing_on
+from polydag.studies.cluster import computing_on
 from polydag.studies.config import Config
 from polydag.studies.fitting import fitted, result_of
 from polydag.studies.inputs import Inputs, is_large
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from polydag.posterior import Posterior
+    from polydag.posterior.probabilities import Posterior
 
 METHODS = ("auto", "exact", "mcmc")
 LIKELY = 0.5  # connections above this probability are told in words
@@ -147,7 +147,7 @@ def undirected(
     """What is sure enough to be connected but in no direction, and so not in the graph; `where` is a task."""
     import numpy as np
 
-    from polydag.posterior import either_way
+    from polydag.posterior.probabilities import either_way
 
     either = either_way(P)
     found = np.triu((either > max(LIKELY, threshold)) & (np.maximum(P, P.T) <= threshold), 1)

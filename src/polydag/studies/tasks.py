@@ -312,7 +312,7 @@ def _graphs(model: Any) -> dict[str, Any]:
 def _pictures(model: Any) -> dict[str, str]:
     from polydag import plot
     from polydag.plot.heatmaps import Map, heat_maps
-    from polydag.posterior import either_way
+    from polydag.posterior.probabilities import either_way
 
     names = file_names(model.tasks_)
     maps = [Map(t, p.probabilities) for t, p in zip(model.tasks_, model.posteriors_, strict=True)]

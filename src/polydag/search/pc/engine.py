@@ -30,7 +30,7 @@ import numpy as np
 from polydag import orientation
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
-from polydag.search.pc import _kernels
+from polydag.search.pc import _pc_kernels as _kernels
 from polydag.search.pc.colliders import RULES, Votes, vote
 from polydag.search.pc.independence import Array, Index, Mask, lists, make_test
 from polydag.search.pc.skeleton import (

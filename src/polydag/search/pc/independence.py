@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError, UsageError
-from polydag.search.pc import _kernels
-from polydag.search.pc._kernels import Lists, Tally
+from polydag.search.pc import _pc_kernels as _kernels
+from polydag.search.pc._pc_kernels import Lists, Tally
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Array = NDArray[np.float64]

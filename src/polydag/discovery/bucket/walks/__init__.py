@@ -1,1 +1,0 @@
-"""Walks over the families that a bucket order allows: only `_kernels`."""

@@ -1,1 +1,0 @@
-"""Draws of the order of a few variables among the places that they hold: only `_kernels`."""

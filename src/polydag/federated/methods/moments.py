@@ -1,0 +1,100 @@
+"""Section 4 of the paper: summed sufficient statistics, then any pooled learner.
+
+The sum of the sites' statistics about a common centre is that of the pooled rows, so the answer is that of
+pooling. The centre is zero, and one round is all. Sums of squares about zero lose digits where means are
+large beside standard deviations; only where more than four are lost, a second round is about the means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+from polydag.federated.models.regime_groups import regime_label, require_rows
+from polydag.federated.protocol.messages import Arrays
+from polydag.federated.protocol.programs import Answer, Ask, State, Total
+from polydag.stats import GaussianStats, Regimes
+
+_LOST = 1e4  # the square of a mean over the variance: a sum about zero has as many times its rounding error
+Statistics = dict[frozenset[str], GaussianStats]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The coordinator's side; its answer are the pooled statistics, which `statistics` reads."""
+
+    names: tuple[str, ...]
+    regimes: tuple[frozenset[str], ...] = (frozenset(),)
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """Two sums, where they are needed, must be over the same sites."""
+        return False
+
+    def begin(self) -> tuple[State, Ask]:
+        """Ask for statistics about zero."""
+        return self._about(np.zeros((len(self.regimes), len(self.names))))
+
+    def _about(self, centre: NDArray[np.float64]) -> tuple[State, Ask]:
+        meta = {"columns": list(self.names), "regimes": [sorted(targets) for targets in self.regimes]}
+        return {"centre": centre}, Ask("scatter", {"centre": centre}, meta, returns=self._returned())
+
+    def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
+        """The statistics; about the means, where digits were lost about zero."""
+        stats = self._statistics(state["centre"], total.arrays)
+        scored = [[part.n for targets, part in stats.items() if name not in targets] for name in self.names]
+        require_rows(self.names, np.arange(len(self.names)), np.array([sum(rows, 0.0) for rows in scored]))
+        if not state["centre"].any() and any(map(_lost_digits, stats.values())):
+            means = {targets: part.mean for targets, part in stats.items()}
+            none = np.zeros(len(self.names))
+            return self._about(np.array([means.get(targets, none) for targets in self.regimes]))
+        variance = np.maximum(reduce(add, stats.values()).covariance.diagonal(), 0.0)
+        arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
+        for targets, part in stats.items():
+            label = regime_label(targets)
+            arrays[f"rows[{label}]"] = np.array([part.n])
+            arrays[f"mean[{label}]"] = part.mean
+            arrays[f"scatter[{label}]"] = part.scatter
+        return state, Answer(arrays)
+
+    def _returned(self) -> dict[str, tuple[int, ...]]:
+        d = len(self.names)
+        shapes = {"rows": (1,), "sums": (d,), "scatter": (d, d)}
+        labels = [regime_label(targets) for targets in self.regimes]
+        each = {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
+        return {**each, "log_scales": (3, d)}
+
+    def _statistics(self, centre: NDArray[np.float64], arrays: Arrays) -> Statistics:
+        parts: Statistics = {}
+        for targets, about in zip(self.regimes, centre, strict=True):
+            label = regime_label(targets)
+            n = float(arrays[f"rows[{label}]"][0])
+            if n > 0:
+                off = arrays[f"sums[{label}]"] / n
+                scatter = arrays[f"scatter[{label}]"] - n * np.outer(off, off)
+                parts[targets] = GaussianStats(n, about + off, scatter, self.names, n)
+        if not parts:
+            raise DataError("No site has any rows.")
+        return parts
+
+    def statistics(self, result: Arrays) -> GaussianStats | Regimes[GaussianStats]:
+        """The pooled statistics of an answer."""
+        parts = {}
+        for targets in self.regimes:
+            label = regime_label(targets)
+            if f"rows[{label}]" in result:
+                n = float(result[f"rows[{label}]"][0])
+                mean, scatter = result[f"mean[{label}]"], result[f"scatter[{label}]"]
+                parts[targets] = GaussianStats(n, mean, scatter, self.names, n)
+        if list(parts) == [frozenset()]:
+            return parts[frozenset()]
+        return Regimes(parts)
+
+
+def _lost_digits(stats: GaussianStats) -> bool:
+    return bool((stats.mean**2 > _LOST * stats.covariance.diagonal()).any())

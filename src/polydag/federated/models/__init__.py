@@ -1,0 +1,1 @@
+"""Models over parties: a site's side and the coordinator's side of each."""

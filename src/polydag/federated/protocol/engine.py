@@ -1,0 +1,85 @@
+"""The engine within one process: it carries messages between the coordinator and the sites, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from polydag.federated.protocol.disclosure import Disclosed, table
+from polydag.federated.protocol.machine import DONE, RUNNING, Coordinator, CoordinatorState, Site, SiteState
+from polydag.federated.protocol.messages import COORDINATOR, Message, timeout
+
+Carrier = Callable[[Message], list[Message]]
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A study under way: the states of all machines."""
+
+    coordinator: CoordinatorState
+    sites: Mapping[str, SiteState]
+
+    @property
+    def disclosed(self) -> tuple[Disclosed, ...]:
+        """What has left the sites, as their ledgers say."""
+        return table({name: state.ledger for name, state in self.sites.items()})
+
+    @property
+    def finished(self) -> bool:
+        """Whether the coordinator has its answer."""
+        return self.coordinator.status == DONE
+
+
+def begin(sites: Mapping[str, Site]) -> Federation:
+    """The states before the first message."""
+    return Federation(
+        CoordinatorState(tuple(sites)), {name: site.start(name) for name, site in sites.items()}
+    )
+
+
+def run(
+    coordinator: Coordinator,
+    sites: Mapping[str, Site],
+    federation: Federation | None = None,
+    *,
+    rounds: int | None = None,
+    carry: Carrier = lambda message: [message],
+) -> Federation:
+    """Carry messages until the coordinator has its answer, stops, or has gone `rounds` rounds further.
+
+    Parameters
+    ----------
+    federation : Federation, optional
+        Where to go on from.
+    carry : function of a message
+        What arrives in its place: for tests of lost, damaged and repeated messages.
+    """
+    under_way = begin(sites) if federation is None else federation
+    first = under_way.coordinator
+    state, queue = coordinator.start(first.members) if first.round == 0 else coordinator.resume(first)
+    states = dict(under_way.sites)
+    last = None if rounds is None else max(first.round, 1) + rounds - 1
+    while state.status == RUNNING and (last is None or state.round <= last):
+        if not queue:  # nothing is under way, so nobody will answer any more
+            queue = [timeout(state.round)]
+        arrived = [copy for message in queue for copy in carry(message)]
+        queue = []
+        for recipient, inbox in _by_recipient(arrived).items():
+            if recipient == COORDINATOR:
+                state, outbox = coordinator.step(state, inbox)
+            elif recipient in sites:
+                states[recipient], outbox = sites[recipient].step(states[recipient], inbox)
+            else:
+                continue
+            queue += outbox
+    for message in queue:  # the answer, or a question that is asked again on resuming
+        if state.status == DONE and message.recipient in sites:
+            states[message.recipient], _ = sites[message.recipient].step(states[message.recipient], [message])
+    return Federation(state, states)
+
+
+def _by_recipient(messages: Iterable[Message]) -> dict[str, list[Message]]:
+    inboxes: dict[str, list[Message]] = {}
+    for message in messages:
+        inboxes.setdefault(message.recipient, []).append(message)
+    return inboxes

@@ -1,0 +1,85 @@
+"""Saving a state machine: arrays as they are and the rest as JSON, in one .npz file without pickles."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from polydag.errors import DataError
+from polydag.federated.protocol.messages import Array, Arrays
+
+_WORDS, _AT = "words", "array at"
+T = TypeVar("T")
+
+
+def to_arrays(state: Any) -> dict[str, Array]:
+    """A state (a frozen dataclass of words, numbers and nested mappings of arrays) as one flat mapping."""
+    words: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
+    for item in dataclasses.fields(state):
+        value = getattr(state, item.name)
+        if isinstance(value, Mapping):
+            words[item.name] = _apart(value, item.name, arrays)
+        else:
+            words[item.name] = value
+    return {_WORDS: np.array(json.dumps(words)), **arrays}
+
+
+def _apart(tree: Mapping[str, Any], path: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """The words of a mapping; its arrays go to `arrays`, their places marked by a key of the words."""
+    words: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            words[name] = _apart(value, f"{path}:{name}", arrays)
+        elif isinstance(value, (np.ndarray, np.generic)):
+            key = f"{path}:{name}"
+            arrays[key] = np.asarray(value)
+            words[name] = {_AT: key}
+        else:
+            words[name] = value
+    return words
+
+
+def _together(tree: dict[str, Any], arrays: Arrays) -> Any:
+    if set(tree) == {_AT}:
+        return arrays[tree[_AT]]
+    return {
+        name: _together(value, arrays) if isinstance(value, dict) else value for name, value in tree.items()
+    }
+
+
+def from_arrays(kind: type[T], arrays: Arrays) -> T:
+    """The state back, to the last bit."""
+    words = json.loads(str(arrays[_WORDS]))
+    for name, value in words.items():
+        if isinstance(value, dict):
+            words[name] = _together(value, arrays)
+        elif isinstance(value, list):
+            words[name] = tuple(value)
+    return kind(**words)
+
+
+def save(state: Any, path: str | os.PathLike[str]) -> None:
+    """Write a state; the file is complete or not there at all, and its owner's alone: it may hold secrets."""
+    from pathlib import Path
+
+    target = Path(path)
+    aside = target.with_name(f".{target.name}.tmp")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        np.savez(file, allow_pickle=False, **to_arrays(state))
+    aside.replace(target)
+
+
+def load(kind: type[T], path: str | os.PathLike[str]) -> T:
+    """Read a state that `save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return from_arrays(kind, {name: stored[name] for name in stored.files})
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} does not hold a saved state ({error}).") from None

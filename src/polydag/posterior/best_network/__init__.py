@@ -1,0 +1,1 @@
+"""The network with the highest score, with a proof of optimality."""

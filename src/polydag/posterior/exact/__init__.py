@@ -1,0 +1,1 @@
+"""Exact sums over all orders of the variables."""

@@ -1,0 +1,312 @@
+"""Compiled scores of all sets of variables up to a size, layer by layer.
+
+A layer takes every *prefix* P of k variables, in lexicographic order, and scores the sets `P + {e}` for all e
+after the last of P. One pass over the rows counts all these e at once: the indicators of their levels (all
+but the first, which is what remains) lie side by side as bytes in 64-bit words, and words are added up per
+configuration of P. A byte is emptied into a wide count before it can run over. Sets are numbered as in
+`polydag.posterior.families.subsets`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+K2, BDEU, BDS = 0, 1, 2
+_DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
+_FULL = 255
+_SMALL = 16  # up to this count, logarithms shared by many cells are cheaper than log-gammas
+_ROUNDING = 1e-12  # what is left of a sum of weights after taking all of them out again
+
+
+@njit(cache=True, nogil=True)
+def discrete_layer(  # type: ignore[no-untyped-def]
+    prefixes, columns, weights, packed, unit, first, arities, start, choose,
+    kind, pseudo, rising, products, strength, top, occupied, joint, alone,
+):  # fmt: skip
+    """Fill `joint` (A) and `alone` (B) for the sets one larger than the prefixes: a score is A(π + i) + B(π).
+
+    K2 and BDeu have one A a set; BDs has one for each member as the child. B is wanted for sets up to `top`
+    members: for K2 one for each different arity of a child. `rising[t, N]` holds `log Γ(a_t + N) - log
+    Γ(a_t)`, `a = pseudo`.
+    """
+    n, m = columns.shape
+    k = prefixes.shape[1]
+    fields = first[n]
+    words = packed.shape[1]
+    cap = _most_cells(arities, k, m)
+    codes = np.zeros((k + 1, m), np.int32)
+    cells = np.ones(k + 1, np.int64)
+    small = np.zeros((cap, words), np.uint64)
+    small_bytes = small.view(np.uint8)
+    held = np.zeros(cap, np.int64)
+    counts = np.zeros((cap, fields))
+    totals = np.zeros(cap)
+    current = np.full(k, -1, np.int64)
+    more, big = np.zeros(_SMALL, np.int64), np.empty(cap * arities.max() if kind == BDS else 0)
+    for line in range(len(prefixes)):
+        base, size = start[k + 1], 1
+        keep = True
+        for j in range(k):
+            variable = prefixes[line, j]
+            base += choose[variable, j + 1]
+            size *= arities[variable]
+            # Consecutive prefixes share their beginning, and what was worked out for it.
+            if keep and current[j] == variable:
+                continue
+            keep = False
+            current[j] = variable
+            cells[j + 1] = _refine(codes[j], cells[j], columns[variable], arities[variable], codes[j + 1])
+        after = prefixes[line, k - 1] + 1 if k else 0
+        if after == n:
+            continue
+        seen = cells[k]
+        if unit:
+            _count_packed(
+                codes[k], seen, packed, first[after], fields, small, small_bytes, held, counts, totals
+            )
+        else:
+            _count_weighted(codes[k], seen, columns, weights, after, first, counts, totals)
+        for e in range(after, n):
+            rank = base + choose[e, k + 1]
+            begin, extra = first[e], arities[e] - 1
+            if kind == BDS:
+                _score_bds(
+                    counts, totals, seen, begin, extra, rank, current, e, k, start, choose, arities,
+                    strength, top, occupied, joint, alone, more, big,
+                )  # fmt: skip
+                continue
+            if kind == BDEU and len(products) == 0:
+                value = _rising_sum(counts, totals, seen, begin, extra, strength / (size * arities[e]))
+            else:
+                table = 0 if kind == K2 else np.searchsorted(products, size * arities[e])
+                value = _looked_up(counts, totals, seen, begin, extra, rising, pseudo, table)
+            joint[rank, 0] = value
+            if k + 1 > top:
+                continue
+            if kind == BDEU:
+                alone[rank, 0] = -value
+                continue
+            for t in range(alone.shape[1]):
+                alone[rank, t] = -_looked_up(counts, totals, seen, begin, extra, rising, pseudo, t + 1)
+
+
+@njit(cache=True, nogil=True)
+def _looked_up(counts, totals, seen, begin, extra, rising, pseudo, table):  # type: ignore[no-untyped-def]
+    """As `_rising_sum`, for a pseudocount with a table."""
+    value = 0.0
+    for c in range(seen):
+        rest = totals[c]
+        if rest == 0.0:
+            continue
+        for f in range(begin, begin + extra):
+            count = counts[c, f]
+            rest -= count
+            value += _rise(rising, pseudo, table, count)
+        value += _rise(rising, pseudo, table, rest)
+    return value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _rise(rising, pseudo, table, count):  # type: ignore[no-untyped-def]
+    place = int(count)
+    if place < rising.shape[1] and place == count:
+        return rising[table, place]
+    return math.lgamma(pseudo[table] + count) - math.lgamma(pseudo[table])
+
+
+@njit(cache=True, nogil=True)
+def _most_cells(arities, k, m):  # type: ignore[no-untyped-def]
+    """No prefix of k variables has more configurations than this."""
+    largest = np.sort(arities)[::-1]
+    product = 1.0
+    for j in range(min(k, len(largest))):
+        product *= largest[j]
+    return int(min(product, max(_DENSE, m)))
+
+
+@njit(cache=True, nogil=True)
+def _refine(codes, cells, column, arity, out):  # type: ignore[no-untyped-def]
+    """Number the configurations of one more variable; only those that occur where there would be too many."""
+    m = len(codes)
+    for r in range(m):
+        out[r] = codes[r] * arity + column[r]
+    if cells * arity <= _DENSE:
+        return cells * arity
+    place = np.full(cells * arity, -1, np.int32)
+    found = 0
+    for r in range(m):
+        if place[out[r]] < 0:
+            place[out[r]] = found
+            found += 1
+        out[r] = place[out[r]]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _count_packed(codes, seen, packed, begin, end, small, small_bytes, held, counts, totals):  # type: ignore[no-untyped-def]
+    word, words = begin // 8, packed.shape[1]
+    for c in range(seen):
+        held[c] = 0
+        totals[c] = 0.0
+        for f in range(begin, end):
+            counts[c, f] = 0.0
+        for w in range(word, words):
+            small[c, w] = 0
+    for r in range(len(codes)):
+        c = codes[r]
+        line, row = small[c, word:], packed[r, word:]
+        for w in range(words - word):
+            line[w] += row[w]
+        held[c] += 1
+        if held[c] == _FULL:
+            _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals)
+    for c in range(seen):
+        if held[c] > 0:
+            _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals)
+
+
+@njit(cache=True, nogil=True)
+def _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals):  # type: ignore[no-untyped-def]
+    for f in range(begin, end):
+        counts[c, f] += small_bytes[c, f]
+    for w in range(word, words):
+        small[c, w] = 0
+    totals[c] += held[c]
+    held[c] = 0
+
+
+@njit(cache=True, nogil=True)
+def _count_weighted(codes, seen, columns, weights, after, first, counts, totals):  # type: ignore[no-untyped-def]
+    """The same for rows that count more or less than once."""
+    n = columns.shape[0]
+    counts[:seen, first[after] :] = 0.0
+    totals[:seen] = 0.0
+    for r in range(len(codes)):
+        c, weight = codes[r], weights[r]
+        totals[c] += weight
+        for e in range(after, n):
+            level = columns[e, r]
+            if level > 0:
+                counts[c, first[e] + level - 1] += weight
+
+
+@njit(cache=True, nogil=True)
+def _score_bds(  # type: ignore[no-untyped-def]
+    counts, totals, seen, begin, extra, rank, prefix, e, k, start, choose, arities,
+    strength, top, occupied, joint, alone, more, big,
+):  # fmt: skip
+    """BDs: pseudocounts depend on how many configurations of the parents occur: one for each child."""
+    own, large = 0, 0
+    more[:] = 0
+    for c in range(seen):
+        rest = totals[c]
+        for f in range(begin, begin + extra + 1):
+            count = counts[c, f] if f < begin + extra else rest
+            rest -= count
+            if count <= _ROUNDING * totals[c]:
+                continue
+            own += 1
+            if count <= _SMALL and count == int(count):
+                more[int(count) - 1] += 1
+            else:
+                big[large] = count
+                large += 1
+    for t in range(_SMALL - 2, -1, -1):
+        more[t] += more[t + 1]
+    if k + 1 <= top:
+        occupied[rank] = own
+        alone[rank, 0] = -_rising_tally(more, big, large, strength / max(own, 1))
+    for child in range(min(k + 1, joint.shape[1])):
+        others = start[k]
+        for j in range(k):
+            member = prefix[j] if j < child else (prefix[j + 1] if j + 1 < k else e)
+            others += choose[member, j + 1]
+        arity = arities[prefix[child]] if child < k else arities[e]
+        joint[rank, child] = _rising_tally(more, big, large, strength / (max(occupied[others], 1) * arity))
+
+
+@njit(cache=True, nogil=True)
+def _rising_tally(more, big, large, cell):  # type: ignore[no-untyped-def]
+    """`Σ log Γ(cell + N) - log Γ(cell)` over cells, of which `more[t]` small ones have N > t."""
+    value = 0.0
+    for t in range(_SMALL):
+        if more[t] == 0:
+            break
+        value += more[t] * math.log(cell + t)
+    if large:
+        value -= large * math.lgamma(cell)
+    for i in range(large):
+        value += math.lgamma(cell + big[i])
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _rising_sum(counts, totals, seen, begin, extra, cell):  # type: ignore[no-untyped-def]
+    """`Σ log Γ(cell + N) - log Γ(cell)` over the cells of a table."""
+    empty = math.lgamma(cell)
+    value = 0.0
+    for c in range(seen):
+        rest = totals[c]
+        for f in range(begin, begin + extra):
+            count = counts[c, f]
+            rest -= count
+            if count > 0.0:
+                value += math.lgamma(cell + count) - empty
+        if rest > _ROUNDING * totals[c]:
+            value += math.lgamma(cell + rest) - empty
+    return value
+
+
+@njit(cache=True, nogil=True)
+def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyped-def]
+    """Log determinants of R over the sets one larger than the prefixes, by Cholesky."""
+    n = len(R)
+    k = prefixes.shape[1]
+    L = np.zeros((k + 1, k + 1))
+    row = np.zeros(k + 1)
+    for line in range(len(prefixes)):
+        base, total = start[k + 1], 0.0
+        for i in range(k):
+            base += choose[prefixes[line, i], i + 1]
+            for j in range(i + 1):
+                value = R[prefixes[line, i], prefixes[line, j]]
+                for t in range(j):
+                    value -= L[i, t] * L[j, t]
+                L[i, j] = math.sqrt(value) if i == j else value / L[j, j]
+            total += 2.0 * math.log(L[i, i])
+        for e in range(prefixes[line, k - 1] + 1 if k else 0, n):
+            left = R[e, e]
+            for i in range(k):
+                value = R[e, prefixes[line, i]]
+                for t in range(i):
+                    value -= row[t] * L[i, t]
+                row[i] = value / L[i, i]
+                left -= row[i] * row[i]
+            out[base + choose[e, k + 1], 0] = total + math.log(left)
+
+
+@njit(cache=True, nogil=True)
+def gather(child, sets, start, choose, joint, alone, which, out):  # type: ignore[no-untyped-def]
+    """`A(π + child) + B(π)` for all sets π of the other variables."""
+    limit = sets.shape[1]
+    several = joint.shape[1] > 1
+    for s in range(len(sets)):
+        lower, upper, place, size = 0, 0, 0, 0
+        for j in range(limit):
+            position = sets[s, j]
+            if position < 0:
+                break
+            size += 1
+            if position < child:
+                place += 1
+                lower += choose[position, j + 1]
+                upper += choose[position, j + 1]
+            else:
+                lower += choose[position + 1, j + 1]
+                upper += choose[position + 1, j + 2]
+        upper += choose[child, place + 1]
+        column = place if several else 0
+        out[s] = joint[start[size + 1] + upper, column] + alone[start[size] + lower, which]

@@ -1,0 +1,1 @@
+"""The posterior over orders by Markov chains."""

@@ -1,0 +1,1 @@
+"""Linear orders of the variables: moves, searches and chains."""

@@ -1,0 +1,251 @@
+"""Compiled sums over pairs of parent sets.
+
+Sets are numbered as in `posterior.families.subsets`; `numbers[s, mask]` is the number of the subset of set s
+that has the members at the bits of `mask`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_FAR = 600.0  # logarithms, which a number can still hold the exponential of
+
+
+@njit(cache=True, nogil=True)
+def subset_numbers(sets, sizes, start, choose):  # type: ignore[no-untyped-def]
+    """`numbers[s, mask]`; -1 where a mask goes beyond the set."""
+    numbers = np.full((len(sets), 1 << sets.shape[1]), -1, np.int32)
+    for s in range(len(sets)):
+        for mask in range(1 << sizes[s]):
+            k, code = 0, 0
+            for bit in range(sizes[s]):
+                if (mask >> bit) & 1:
+                    k += 1
+                    code += choose[sets[s, bit], k]
+            numbers[s, mask] = start[k] + code
+    return numbers
+
+
+@njit(cache=True, nogil=True)
+def superset_sums(scores, numbers, sizes):  # type: ignore[no-untyped-def]
+    """`log S(T)`, `S(T) = Σ_{π ⊇ T} exp(scores[π])`; each T has a scale of its own."""
+    top = np.full(len(scores), -np.inf)
+    for s in range(len(scores)):
+        for mask in range(1 << sizes[s]):
+            t = numbers[s, mask]
+            top[t] = max(top[t], scores[s])
+    total = np.zeros(len(scores))
+    for s in range(len(scores)):
+        if scores[s] > -np.inf:
+            for mask in range(1 << sizes[s]):
+                t = numbers[s, mask]
+                total[t] += np.exp(scores[s] - top[t])
+    for t in range(len(scores)):
+        top[t] = top[t] + np.log(total[t]) if total[t] > 0 else -np.inf
+    return top
+
+
+@njit(cache=True, nogil=True)
+def transfer_sums(sums, numbers, sizes, members, log_c, out):  # type: ignore[no-untyped-def]
+    """`out[π] += log Σ_{T ⊆ π} c(|π|, |T|) S(T)`; `members[mask]` is the number of bits of a mask."""
+    terms = np.empty(numbers.shape[1])
+    for s in range(len(sums)):
+        p = sizes[s]
+        top = -np.inf
+        for mask in range(1 << p):
+            terms[mask] = log_c[p, members[mask]] + sums[numbers[s, mask]]
+            top = max(top, terms[mask])
+        if top == -np.inf:
+            out[s] = -np.inf
+            continue
+        total = 0.0
+        for mask in range(1 << p):
+            total += np.exp(terms[mask] - top)
+        out[s] += top + np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def _grow(  # type: ignore[no-untyped-def]
+    said, inside, first, count, sizes, numbers, old, old_scale, old_best, sums, scale, best
+):
+    """`S(T)` with the sets `inside[first:count]` added, as `sums[T] exp(scale[T])`.
+
+    `best[T]` is the largest that is said of a superset of T. The scale is the same for all T, but for those
+    that would vanish beside it: tasks may contradict each other by more than a number can hold.
+    """
+    for i in range(count):
+        best[inside[i]] = old_best[inside[i]] if i < first else -np.inf
+    for i in range(first, count):
+        s = inside[i]
+        for mask in range(1 << sizes[s]):
+            t = numbers[s, mask]
+            best[t] = max(best[t], said[s])
+    for i in range(count):
+        t = inside[i]
+        scale[t] = best[0] if best[t] > best[0] - _FAR else best[t]
+        sums[t] = 0.0
+        if i < first and old[t] > 0:
+            sums[t] = old[t] if old_scale[t] == scale[t] else old[t] * np.exp(old_scale[t] - scale[t])
+    for i in range(first, count):
+        s = inside[i]
+        if said[s] == -np.inf:
+            continue
+        common = np.exp(said[s] - best[0])
+        for mask in range(1 << sizes[s]):
+            t = numbers[s, mask]
+            sums[t] += common if scale[t] == best[0] else np.exp(said[s] - scale[t])
+
+
+@njit(cache=True, nogil=True)
+def walk(  # type: ignore[no-untyped-def]
+    m, top, sets, sizes, numbers, members, start, choose, own, said, c, log_g, collect,
+    at, family, together, unique, shared,
+):  # fmt: skip
+    """Visit every set U of the m candidates of one node; an element is added after those before it.
+
+    The weight of a family π of task k is `exp(own[k, π] + log_g(|U|, |π|)) Π_{j≠k} L_j(π, U)`, with `L_j =
+    Σ_{T ⊆ π} c(|U|, |π|, |T|) S_{j,U}(T)` and `S_{j,U}(T)` summed over what task j says of its sets between T
+    and U. L serves all tasks; products leave one out. On the way down S grows by the sets with the new
+    element.
+    Without `collect`, `at[k, U]` is set to the logarithm of the sum over π. With it, `exp(at[k, U])` times
+    the weight is added to `family[k, π]`, and for each parent v of π, times the probabilities given (π, U),
+    to `together[k, j, v]` (v is a parent in task j, too), `unique[k, v]` (in no other), `shared[k, v]` (in
+    all).
+    """
+    tasks, count = own.shape
+    inside = np.empty(count, np.int64)
+    known = np.zeros(m + 1, np.int64)
+    element = np.full(m + 1, -1, np.int64)
+    number_of = np.zeros(m + 1, np.int64)
+    S = np.zeros((m + 1, tasks, count))
+    scale = np.full((m + 1, tasks, count), -np.inf)
+    best = np.full((m + 1, tasks, count), -np.inf)
+    terms = np.empty((tasks, numbers.shape[1]))
+    L, log_L = np.empty(tasks), np.empty(tasks)
+    value, chance = np.empty((tasks, count)), np.empty(tasks)
+    none_before, all_before = np.empty(tasks), np.empty(tasks)
+    depth, adding = 0, -1
+    while True:
+        before, first = depth, 0
+        if adding >= 0:
+            first = known[before]
+            depth += 1
+            element[depth] = adding
+            number_of[depth] = number_of[before] | (1 << adding)
+            known[depth] = first
+            for i in range(first):
+                k = sizes[inside[i]]
+                if k < top:
+                    inside[known[depth]] = start[k + 1] + inside[i] - start[k] + choose[adding, k + 1]
+                    known[depth] += 1
+        else:
+            inside[0] = 0
+            known[0] = 1
+        for j in range(tasks):
+            _grow(
+                said[j], inside, first, known[depth], sizes, numbers,
+                S[before, j], scale[before, j], best[before, j], S[depth, j], scale[depth, j], best[depth, j],
+            )  # fmt: skip
+        U = number_of[depth]
+        for i in range(known[depth]):
+            s = inside[i]
+            p = sizes[s]
+            for j in range(tasks):
+                row, size = S[depth, j], scale[depth, j]
+                # S falls as T grows; where c(p, 0) is 0, λ is 1 and nothing but T = π counts.
+                highest = size[numbers[s, 0] if c[depth, p, 0] > 0 else s]
+                total = 0.0
+                for mask in range(1 << p):
+                    t = numbers[s, mask]
+                    term = row[t]
+                    if size[t] != highest:
+                        term *= np.exp(min(size[t] - highest, 0.0))
+                    terms[j, mask] = term
+                    total += c[depth, p, members[mask]] * term
+                L[j] = total
+                log_L[j] = highest + np.log(L[j]) if L[j] > 0 else -np.inf
+            # Sums before and after each task, since what is -inf cannot be taken away again.
+            rest = log_g[depth, p]
+            for k in range(tasks):
+                value[k, i] = own[k, s] + rest
+                rest += log_L[k]
+            rest = 0.0
+            likely = False
+            for k in range(tasks - 1, -1, -1):
+                value[k, i] += rest
+                rest += log_L[k]
+                if collect:
+                    value[k, i] = np.exp(value[k, i] + at[k, U])
+                    family[k, s] += value[k, i]
+                    likely = likely or value[k, i] > 0
+            if not likely:
+                continue
+            for bit in range(p):
+                v = sets[s, bit]
+                for j in range(tasks):
+                    part = 0.0
+                    for mask in range(1 << p):
+                        if (mask >> bit) & 1:
+                            part += c[depth, p - 1, members[mask] - 1] * terms[j, mask]
+                    chance[j] = part / L[j] if L[j] > 0 else 0.0
+                none, every = 1.0, 1.0
+                for k in range(tasks):
+                    for j in range(tasks):
+                        together[k, j, v] += value[k, i] * chance[j]
+                    none_before[k], all_before[k] = none, every
+                    none *= 1.0 - chance[k]
+                    every *= chance[k]
+                none, every = 1.0, 1.0
+                for k in range(tasks - 1, -1, -1):
+                    unique[k, v] += value[k, i] * none_before[k] * none
+                    shared[k, v] += value[k, i] * all_before[k] * every
+                    none *= 1.0 - chance[k]
+                    every *= chance[k]
+        if not collect:
+            for k in range(tasks):
+                highest = value[k, : known[depth]].max()
+                total = 0.0
+                if highest > -np.inf:
+                    for i in range(known[depth]):
+                        total += np.exp(value[k, i] - highest)
+                at[k, U] = highest + np.log(total) if total > 0 else -np.inf
+        adding = element[depth] + 1
+        while adding == m:
+            if depth == 0:
+                return
+            depth -= 1
+            adding = element[depth + 1] + 1
+
+
+@njit(cache=True, nogil=True)
+def _add(x, y):  # type: ignore[no-untyped-def]
+    """`log(exp(x) + exp(y))`."""
+    top = max(x, y)
+    if top == -np.inf:
+        return top
+    return top + np.log1p(np.exp(min(x, y) - top))
+
+
+@njit(cache=True, nogil=True)
+def orders(alpha, F, B):  # type: ignore[no-untyped-def]
+    """Logarithms of sums over orders: `F(S)` of S from the front, `B(S)` of what follows S, from the back.
+
+    `alpha[i, U]` has bit i taken out of U.
+    """
+    n = len(alpha)
+    F[:] = -np.inf
+    B[:] = -np.inf
+    F[0] = 0.0
+    B[len(B) - 1] = 0.0
+    for S in range(1, len(F)):
+        for i in range(n):
+            if (S >> i) & 1:
+                rest = S ^ (1 << i)
+                U = ((rest >> (i + 1)) << i) | (rest & ((1 << i) - 1))
+                F[S] = _add(F[S], F[rest] + alpha[i, U])
+    for S in range(len(B) - 2, -1, -1):
+        for i in range(n):
+            if not (S >> i) & 1:
+                U = ((S >> (i + 1)) << i) | (S & ((1 << i) - 1))
+                B[S] = _add(B[S], B[S | (1 << i)] + alpha[i, U])

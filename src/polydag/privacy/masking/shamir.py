@@ -1,0 +1,68 @@
+"""Shamir's secret sharing (1979) of many short secrets at once, as products of matrices.
+
+The field is that of the integers modulo 65537: a word of 16 bits is an element, the sites' places 1, 2, … are
+the points. A product of two elements has 34 bits, so a matrix product over up to 2^19 terms is exact in
+floating point, and sharing is one call of BLAS. Coefficients come from the operating system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import UsageError
+from polydag.privacy.masking.keystreams import fresh, stream
+
+PRIME = 65537
+Elements = NDArray[np.uint32]
+
+
+def split(secrets: NDArray[np.uint16], threshold: int, points: int) -> Elements:
+    """Shares of each word for the points 1..`points`: an array of shape `(points, *secrets.shape)`.
+
+    Any `threshold` of them give the secrets back; fewer say nothing about them.
+    """
+    if not 1 <= threshold <= points < PRIME:
+        raise UsageError(f"A threshold lies between 1 and the number of sites, {points}; got {threshold}.")
+    flat = secrets.reshape(-1).astype(float)
+    coefficients = np.vstack([flat[None], _elements((threshold - 1, flat.size))])
+    powers = np.ones((points, threshold))
+    for k in range(1, threshold):
+        powers[:, k] = powers[:, k - 1] * np.arange(1, points + 1) % PRIME
+    shares = (powers @ coefficients) % PRIME
+    result: Elements = shares.astype(np.uint32).reshape(points, *secrets.shape)
+    return result
+
+
+def _elements(shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Uniform elements of the field: 2^32 − 1 = 65535 · 65537, so all but one word of 32 bits can be used."""
+    count = shape[0] * shape[1]
+    while True:
+        drawn = np.frombuffer(stream(fresh(), 4 * count), dtype="<u4")
+        if not (drawn == 2**32 - 1).any():  # once in 2^32 words: then all are drawn again
+            return (drawn % PRIME).astype(float).reshape(shape)
+
+
+def weights(points: Sequence[int]) -> NDArray[np.float64]:
+    """Lagrange's coefficients for the value at 0 of the polynomial through these points."""
+    result = []
+    for i in points:
+        top = bottom = 1
+        for j in points:
+            if j != i:
+                top = top * j % PRIME
+                bottom = bottom * (j - i) % PRIME
+        result.append(float(top * pow(bottom, -1, PRIME) % PRIME))
+    return np.array(result)
+
+
+def combine(points: Sequence[int], shares: Elements) -> NDArray[np.uint16]:
+    """The secrets from shares at these points, `(len(points), …)`; there must be `threshold` of them."""
+    if len(set(points)) != len(points):
+        raise UsageError("Shares of one secret come from different sites.")
+    flat = shares.reshape(len(points), -1).astype(float)
+    found = (weights(points) @ flat) % PRIME
+    result: NDArray[np.uint16] = found.astype(np.uint16).reshape(shares.shape[1:])
+    return result

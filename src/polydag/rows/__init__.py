@@ -1,0 +1,26 @@
+"""Row correlation: links between rows, a graphical lasso on them, block coordinate descent, decorrelation.
+
+After Li and Zhou (2019), "Gaussian DAGs on network data"; corrections to its formulas stand where they apply.
+"""
+
+from polydag.rows.block_descent import Fit, Problem, descend
+from polydag.rows.dependence import DependenceTest, column_correlations, row_dependence
+from polydag.rows.glasso import constrained_glasso
+from polydag.rows.lambda_path import Path, lambda_path
+from polydag.rows.links import Links, as_links
+from polydag.rows.precision import RowPrecision
+
+__all__ = [
+    "DependenceTest",
+    "Fit",
+    "Links",
+    "Path",
+    "Problem",
+    "RowPrecision",
+    "as_links",
+    "column_correlations",
+    "constrained_glasso",
+    "descend",
+    "lambda_path",
+    "row_dependence",
+]

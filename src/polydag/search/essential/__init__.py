@@ -1,1 +1,0 @@
-"""Essential graphs under change: what searches over classes of equivalent DAGs stand on."""

@@ -1,0 +1,317 @@
+"""A compiled queue of operators: a row of candidates per target node, best first, and a tournament over rows.
+
+Rows are replaced as a whole when their node's surroundings change. Space is only appended to; `compact` moves
+the live rows to a new queue when it runs out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from polydag.search.ges._essential_graph_kernels import INSERT, TURN_ARROW, Change, Pdag
+from polydag.search.ges._operators_kernels import Scratch, path_exists
+
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Array = NDArray[np.float64]
+Int = int | np.signedinteger
+
+_WITNESS = 8  # longer paths are searched for again
+_NONE, _END = -2, -1
+
+
+class Queue(NamedTuple):
+    """Candidates: gain, source, kind, place of their set in `member`; rows by target; the tournament."""
+
+    gain: NDArray[np.float64]
+    source: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    member: NDArray[np.int64]
+    row_start: NDArray[np.int64]
+    row_size: NDArray[np.int64]
+    member_start: NDArray[np.int64]
+    member_size: NDArray[np.int64]
+    cursor: NDArray[np.int64]
+    tree: NDArray[np.float64]
+    used: NDArray[np.int64]  # candidates, members, rows passed over in this step
+    passed: NDArray[np.int64]
+    witness: NDArray[np.int32]  # the inner nodes of a path that made an Insert invalid, -1 after the last
+    watch: NDArray[
+        np.bool_
+    ]  # [a, y]: row y passed over an Insert because of a path through an edge that leaves a
+
+
+def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> Queue:
+    """An empty queue for p targets."""
+    leaves = 1
+    while leaves < p:
+        leaves *= 2
+
+    def empty(size: int) -> Index:
+        return np.empty(size, dtype=np.int64)
+
+    def zeros() -> Index:
+        return np.zeros(p, dtype=np.int64)
+
+    return Queue(
+        gain=np.empty(room), source=empty(room), kind=empty(room), first=empty(room), size=empty(room),
+        member=empty(member_room), row_start=zeros(), row_size=zeros(), member_start=zeros(),
+        member_size=zeros(), cursor=zeros(),
+        tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), passed=empty(p),
+        witness=np.empty((room, _WITNESS), dtype=np.int32), watch=watch,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def _set_top(Q: Queue, y: Int) -> None:
+    """Enter the best remaining gain of a row into the tournament."""
+    node = len(Q.tree) // 2 + y
+    Q.tree[node] = Q.gain[Q.row_start[y] + Q.cursor[y]] if Q.cursor[y] < Q.row_size[y] else -np.inf
+    while node > 1:
+        node //= 2
+        Q.tree[node] = max(Q.tree[2 * node], Q.tree[2 * node + 1])
+
+
+@njit(cache=True)
+def _descending(gain: Array) -> Index:
+    """The order from the largest to the smallest, ties by place; a heap sort, quick to compile."""
+    n = len(gain)
+    heap = np.arange(n)
+    for start in range(n // 2 - 1, -1, -1):
+        _sink(heap, gain, start, n)
+    for end in range(n - 1, 0, -1):
+        heap[0], heap[end] = heap[end], heap[0]
+        _sink(heap, gain, 0, end)
+    return heap
+
+
+@njit(cache=True)
+def _sink(heap: Index, gain: Array, at: Int, end: Int) -> None:
+    """Restore the heap below one place; the root is what comes last in the order."""
+    item = heap[at]
+    while 2 * at + 1 < end:
+        child = 2 * at + 1
+        if child + 1 < end and _later(gain, heap[child + 1], heap[child]):
+            child += 1
+        if not _later(gain, heap[child], item):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = item
+
+
+@njit(cache=True)
+def _later(gain: Array, a: Int, b: Int) -> bool:
+    return bool(gain[a] < gain[b] or (gain[a] == gain[b] and a > b))
+
+
+@njit(cache=True)
+def fill(
+    Q: Queue,
+    y: Int,
+    candidates: Index,
+    kinds: Index,
+    element: Index,
+    depth: Index,
+    skip: Index,
+    wanted: Mask,
+    gains: Array,
+    tolerance: float,
+) -> bool:
+    """Replace a row by the wanted gains above a tolerance; False where there is no room for it.
+
+    Row r of `gains` belongs to set r of a tree of sets; its first `skip[r]` elements are not members of the
+    operator's own set.
+    """
+    rows, columns = gains.shape
+    count = members = 0
+    for row in range(rows):
+        before = count
+        for c in range(columns):
+            count += gains[row, c] > tolerance and wanted[row, c]
+        members += (depth[row] - skip[row]) * (count > before)
+    start, place = Q.used[0], Q.used[1]
+    if start + count > len(Q.gain) or place + members > len(Q.member):
+        return False
+    gain, found = np.empty(count), np.empty((count, 2), np.int64)
+    first = np.empty(rows, np.int64)
+    path = np.empty(depth.max() + 1 if rows else 1, np.int64)
+    at, end = 0, place
+    for row in range(rows):
+        if depth[row]:
+            path[depth[row] - 1] = element[row]
+        before = at
+        for c in range(columns):
+            if gains[row, c] > tolerance and wanted[row, c]:
+                gain[at], found[at, 0], found[at, 1] = gains[row, c], row, c
+                at += 1
+        if at > before:
+            first[row] = end
+            for k in range(skip[row], depth[row]):
+                Q.member[end] = path[k]
+                end += 1
+    order = _descending(gain)
+    for k in range(count):
+        row, c = found[order[k], 0], found[order[k], 1]
+        Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gain[order[k]], candidates[c], kinds[c]
+        Q.first[start + k], Q.size[start + k] = first[row], depth[row] - skip[row]
+        Q.witness[start + k, 0] = _NONE
+    Q.row_start[y], Q.row_size[y], Q.member_start[y], Q.member_size[y] = start, count, place, members
+    Q.cursor[y] = 0
+    Q.used[0] += count
+    Q.used[1] += members
+    _set_top(Q, y)
+    return True
+
+
+@njit(cache=True)
+def compact(old: Queue, new: Queue) -> None:
+    """Copy the live rows of one queue to an empty, larger one."""
+    start = place = 0
+    for y in range(len(old.row_start)):
+        a, n = old.row_start[y], old.row_size[y]
+        b, m = old.member_start[y], old.member_size[y]
+        new.gain[start : start + n] = old.gain[a : a + n]
+        new.source[start : start + n] = old.source[a : a + n]
+        new.kind[start : start + n] = old.kind[a : a + n]
+        new.size[start : start + n] = old.size[a : a + n]
+        new.first[start : start + n] = old.first[a : a + n] + (place - b)
+        new.witness[start : start + n] = old.witness[a : a + n]
+        new.member[place : place + m] = old.member[b : b + m]
+        new.row_start[y], new.row_size[y], new.member_start[y], new.member_size[y] = start, n, place, m
+        start += n
+        place += m
+        _set_top(new, y)
+    new.used[0], new.used[1] = start, place
+
+
+@njit(cache=True)
+def restart(Q: Queue) -> None:
+    """Begin a new step: what was passed over for this step only is tried again."""
+    for k in range(Q.used[2]):
+        _rewind(Q, Q.passed[k])
+    Q.used[2] = 0
+
+
+@njit(cache=True)
+def rewind(Q: Queue) -> None:
+    """Begin a phase: everything is tried again."""
+    for y in range(len(Q.cursor)):
+        _rewind(Q, y)
+    Q.used[2] = 0
+
+
+@njit(cache=True)
+def _rewind(Q: Queue, y: Int) -> None:
+    if Q.cursor[y] > 0:
+        Q.cursor[y] = 0
+        _set_top(Q, y)
+
+
+@njit(cache=True)
+def loosen(Q: Queue, G: Pdag, change: Change) -> None:
+    """Try rows again whose Inserts were blocked by a path through an edge that can no longer be followed."""
+    for k in range(len(change.i)):
+        i, j, before = change.i[k], change.j[k], change.before[k]
+        for a, b, could in ((i, j, before == 1 or before == 3), (j, i, before == 2 or before == 3)):
+            if could and not G.A[a, b]:
+                for y in range(len(Q.cursor)):
+                    if Q.watch[a, y]:
+                        Q.watch[a, y] = False
+                        _rewind(Q, y)
+
+
+@njit(cache=True)
+def _advance(Q: Queue, y: Int) -> None:
+    Q.cursor[y] += 1
+    _set_top(Q, y)
+
+
+@njit(cache=True)
+def pass_over(Q: Queue, y: Int) -> None:
+    """Leave out the best candidate of a row for the rest of this step."""
+    known = False
+    for k in range(Q.used[2]):
+        known |= Q.passed[k] == y
+    if not known:
+        Q.passed[Q.used[2]] = y
+        Q.used[2] += 1
+    _advance(Q, y)
+
+
+@njit(cache=True)
+def _still_blocked(Q: Queue, G: Pdag, c: Int, x: Int, y: Int) -> bool:
+    """Whether the path that once made an Insert invalid is still there (its set cannot have changed)."""
+    if Q.witness[c, 0] == _NONE:
+        return False
+    a = y
+    for k in range(_WITNESS):
+        b = Q.witness[c, k]
+        if b == _END:
+            break
+        if not G.A[a, b]:
+            return False
+        Q.watch[a, y] = True
+        a = b
+    Q.watch[a, y] = True
+    return bool(G.A[a, x])
+
+
+@njit(cache=True)
+def _remember(Q: Queue, scratch: Scratch, c: Int, x: Int, y: Int) -> None:
+    """Watch the path just found from y to x, and keep it if it is short."""
+    length, node = 0, scratch.via[x]
+    while node != y:
+        Q.watch[node, y] = True
+        length += 1
+        node = scratch.via[node]
+    Q.watch[y, y] = True
+    Q.witness[c, 0] = _NONE
+    if length > _WITNESS:
+        return
+    if length < _WITNESS:
+        Q.witness[c, length] = _END
+    node = scratch.via[x]
+    for k in range(length - 1, -1, -1):
+        Q.witness[c, k] = node
+        node = scratch.via[node]
+
+
+@njit(cache=True)
+def best(Q: Queue, G: Pdag, scratch: Scratch, max_degree: Int) -> tuple[Int, Int]:
+    """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by index.
+
+    An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full
+    node until the phase begins again; other invalid candidates are tried again at the next step.
+    """
+    leaves = len(Q.tree) // 2
+    while Q.tree[1] > -np.inf:
+        node = 1
+        while node < leaves:
+            node *= 2
+            if Q.tree[node] < Q.tree[node // 2]:
+                node += 1
+        y = node - leaves
+        c = Q.row_start[y] + Q.cursor[y]
+        x, kind = Q.source[c], Q.kind[c]
+        members = Q.member[Q.first[c] : Q.first[c] + Q.size[c]]
+        if kind == INSERT:
+            full = G.degree[x] >= max_degree or G.degree[y] >= max_degree
+            if full or _still_blocked(Q, G, c, x, y):
+                _advance(Q, y)
+            elif path_exists(G, scratch, y, x, members, False):
+                _remember(Q, scratch, c, x, y)
+                _advance(Q, y)
+            else:
+                return y, c
+        elif kind == TURN_ARROW and path_exists(G, scratch, y, x, members, True):
+            pass_over(Q, y)
+        else:
+            return y, c
+    return -1, -1

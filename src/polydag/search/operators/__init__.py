@@ -1,1 +1,0 @@
-"""The operators of greedy equivalence search: which sets and sources are to be scored."""

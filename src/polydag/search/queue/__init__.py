@@ -1,1 +1,0 @@
-"""A queue of scored operators, best first."""
