@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,9 +12,35 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from polydag.graph import Edge, Graph
+from polydag.parameters import Constraint, Settings, check_all
 
 
-class StructureLearner(BaseEstimator, ABC):  # type: ignore[misc]
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """What every estimator has: parameters declared with what they may be, and groups of settings."""
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+
+    def _check_parameters(self) -> None:
+        """Raise a `UsageError` for the first parameter that is not what it may be."""
+        check_all(self, self.constraints)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of a group of settings as `group__name`; returns the estimator."""
+        groups: dict[str, dict[str, Any]] = {}
+        others: dict[str, Any] = {}
+        for key, value in params.items():
+            name, nested, inner = key.partition("__")
+            if nested and isinstance(params.get(name, getattr(self, name, None)), Settings):
+                groups.setdefault(name, {})[inner] = value
+            else:
+                others[key] = value
+        super().set_params(**others)
+        for name, changes in groups.items():
+            setattr(self, name, getattr(self, name).replaced(**changes))
+        return self
+
+
+class StructureLearner(Estimator, ABC):
     """A learner of one graph from one table.
 
     Attributes
