@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polydag import data, formats, metrics, simulate
+    from polydag import data, formats, metrics, simulate, sources
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
     from polydag.learners import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.sources import LinkedRows, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOMES = {
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
+    "LinkedRows": "polydag.sources",
     "LinkedRowsDAG": "polydag.learners",
     "MultitaskDiscovery": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
@@ -51,8 +53,9 @@ _HOMES = {
     "NotearsLagged": "polydag.learners",
     "NotearsMLP": "polydag.learners",
     "PC": "polydag.learners",
+    "Tasks": "polydag.sources",
 }
-_MODULES = ("data", "formats", "metrics", "simulate")
+_MODULES = ("data", "formats", "metrics", "simulate", "sources")
 
 __all__ = [
     "BOSS",
@@ -67,6 +70,7 @@ __all__ = [
     "GaussianStats",
     "Graph",
     "Knowledge",
+    "LinkedRows",
     "LinkedRowsDAG",
     "MultitaskDiscovery",
     "Notears",
@@ -74,10 +78,12 @@ __all__ = [
     "NotearsMLP",
     "Regimes",
     "RowDecorrelator",
+    "Tasks",
     "data",
     "formats",
     "metrics",
     "simulate",
+    "sources",
 ]
 
 

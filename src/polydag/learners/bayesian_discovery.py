@@ -202,11 +202,15 @@ class BayesianDiscovery(StructureLearner):
             rows = isinstance(stats, GaussianStats) and not is_statistics(X)
             return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
         if is_statistics(X):
-            return discrete_counts(X)
+            counts: Discrete = discrete_counts(X)
+            return counts
         frame, numbers = as_frame(X), numbers_of(X)
         if numbers and self.discretize is None:
             raise not_labels(frame, numbers, self.score)
-        return discrete_counts(discretize(frame, self.discretize, numbers) if self.discretize else frame)
+        found: Discrete = discrete_counts(
+            discretize(frame, self.discretize, numbers) if self.discretize else frame
+        )
+        return found
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
         (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)

@@ -155,6 +155,19 @@ class RowPrecision:
         result[order] = self.whiten_sorted(np.ascontiguousarray(X[order], dtype=float))
         return result
 
+    def correlate(self, Y: Array) -> Array:
+        """`L⁻¹ Y`, the inverse of `whiten`: gives independent rows the correlation Σ."""
+        from scipy.linalg import solve_triangular
+
+        layout = self.layout
+        result = np.empty(Y.shape)
+        for factor, start, end in zip(
+            _squares(layout, self.factors), layout.starts[:-1], layout.starts[1:], strict=True
+        ):
+            rows = layout.order[start:end]
+            result[rows] = solve_triangular(factor.T, Y[rows], lower=False)
+        return result
+
     def whiten_sorted(self, X: Array) -> Array:
         """`L X` of rows that are sorted by component already."""
         Y: Array = _kernels.whiten(X, self.factors, self.layout.starts, self.layout.squares)
