@@ -218,27 +218,31 @@ def allowed(ranked, f, outside, wanted):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def draw(ranked, node, outside, wanted, total, rng):  # type: ignore[no-untyped-def]
-    """One of the families that a state allows, by their scores; `total` is the logarithm of their sum."""
+    """One of the families that a state allows, by their scores; `total` is the logarithm of their sum.
+
+    The families that a state rules out may lead the best allowed one by any number of nats, so that
+    `reference - total` overflows. Blocks without an allowed family are therefore skipped before they are
+    scaled. In all others the difference is at most the span of a block. If rounding leaves a remainder, it
+    goes to the best allowed family.
+    """
     left = rng.random()
-    last = -1
+    best = -1
     for b in range(ranked.first[node], ranked.first[node + 1]):
-        factor = np.exp(ranked.reference[b] - total)
-        share = factor * _block(ranked, b, outside, wanted)
-        if share == 0:
+        found = _block(ranked, b, outside, wanted)
+        if found == 0:
             continue
-        last = b
-        if share > left:
-            break
-        left -= share
-    chosen = -1
-    factor = np.exp(ranked.reference[last] - total)
-    for f in range(ranked.start[last], ranked.start[last + 1]):
-        if allowed(ranked, f, outside, wanted):
-            chosen = f
-            left -= factor * ranked.values[f]
-            if left < 0:
-                break
-    return chosen
+        factor = np.exp(ranked.reference[b] - total)
+        if best >= 0 and found * factor <= left:
+            left -= found * factor
+            continue
+        for f in range(ranked.start[b], ranked.start[b + 1]):
+            if allowed(ranked, f, outside, wanted):
+                if best < 0:
+                    best = f
+                left -= factor * ranked.values[f]
+                if left < 0:
+                    return f
+    return best
 
 
 @njit(cache=True, nogil=True)

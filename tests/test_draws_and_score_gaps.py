@@ -1,0 +1,162 @@
+"""Draws of families and DAGs where scores differ by anything from nothing to 100,000 nats.
+
+With many rows the best families of a node lead all others by hundreds of nats, and an order may rule them
+out. Exponentials of such differences overflow one way and underflow the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from oracles import all_dags
+from polydag.discovery import exact_posterior, family_table, with_prior
+from polydag.discovery.dags import dags_by_orders
+from polydag.discovery.families import FamilyTable
+from polydag.discovery.partition import Partitions
+from polydag.discovery.ranked import rank
+from polydag.discovery.ranked._kernels import draw, log_sum, predecessors, shares
+from polydag.embedded import asia
+from polydag.scores import make_score
+from polydag.stats import DiscreteCounts
+from tables import random_table
+from test_dag_samples import uniform_over_dags
+
+Array = NDArray[np.float64]
+gaps = st.sampled_from([0.0, 1.0, 30.0, 600.0, 709.0, 710.0, 745.0, 1500.0, 1e4, 1e5])
+
+
+class Fixed(NamedTuple):
+    """A generator of one number."""
+
+    value: float
+
+    def random(self) -> float:
+        return self.value
+
+
+def gapped_table(n: int, top: int, seed: int, gap: float) -> FamilyTable:
+    """Random scores, with families of each node that lead the others by multiples of a gap."""
+    rng = np.random.default_rng(seed)
+    table = random_table(n, top, seed, 1.5)
+    steps = rng.integers(0, 3, table.scores.shape)
+    return table.with_scores(table.scores + gap * steps - 1000.0 * rng.random())
+
+
+def edge_frequencies_agree(found: Array, expected: Array, draws: float) -> None:
+    """Within three standard errors; rare edges may have come up once."""
+    error = np.sqrt(np.clip(expected * (1 - expected), 0.0, None) / draws)
+    assert (np.abs(found - expected) <= 3 * error + 1 / draws).all()
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    gap=gaps,
+    n=st.integers(2, 7),
+    u=st.floats(0.0, 1 - 1e-8),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_family_is_drawn_by_its_quantile(seed: int, gap: float, n: int, u: float) -> None:
+    """The compiled walk inverts the distribution function of the allowed families, best family first."""
+    table = gapped_table(n, min(3, n - 1), seed, gap)
+    ranked = rank(table)
+    place = np.random.default_rng(seed).permutation(n)
+    node = int(np.random.default_rng(seed + 1).integers(n))
+    outside, wanted = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    predecessors(ranked.candidates, node, place, place[node], outside, wanted)
+    total = log_sum(ranked, node, outside, wanted)
+    family = draw.py_func(ranked, node, outside, wanted, total, Fixed(u))
+    members = table.members(node)
+    fits = (np.where(members < 0, -1, place[members]) < place[node]).all(axis=1)
+    own = np.where(fits, table.scores[node], -np.inf)
+    chance = np.exp(own - own.max())
+    chance /= chance.sum()
+    drawn = ranked.number[family]
+    assert fits[drawn]
+    assert total == pytest.approx(own.max() + np.log(np.exp(own - own.max()).sum()), rel=1e-13)
+    order = np.argsort(-table.scores[node], kind="stable")
+    before = chance[order[: int(np.flatnonzero(order == drawn)[0])]].sum()
+    assert before - 1e-9 <= u <= before + chance[drawn] + 1e-9
+    # The same families give the probability of each edge.
+    result = np.empty(n)
+    shares(ranked, node, outside, wanted, total, result)
+    has = np.array([(members == v).any(axis=1) for v in range(n)])
+    np.testing.assert_allclose(result, has @ chance, rtol=0, atol=1e-9)
+
+
+def test_a_remainder_of_rounding_goes_to_the_best_family() -> None:
+    table = gapped_table(4, 3, 0, 800.0)
+    ranked = rank(table)
+    place = np.array([1, 0, 2, 3])
+    outside, wanted = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    predecessors(ranked.candidates, 2, place, 2, outside, wanted)
+    total = log_sum(ranked, 2, outside, wanted)
+    # A total that is too large by rounding leaves part of the unit interval to no family.
+    family = draw.py_func(ranked, 2, outside, wanted, total + 1e-9, Fixed(1 - 1e-12))
+    fits = [set(table.parents(2, s)) <= {0, 1} for s in range(len(table.sets))]
+    assert ranked.number[family] == np.argmax(np.where(fits, table.scores[2], -np.inf))
+
+
+def greedy_table(n: int, top: int, seed: int, gap: float) -> FamilyTable:
+    """Every further parent is worth a gap: each node wants more parents than an order may give it."""
+    table = random_table(n, top, seed, 1.5)
+    return table.with_scores(table.scores + gap * table.sizes)
+
+
+@pytest.mark.parametrize("gap", [0.0, 30.0, 709.0, 1500.0, 1e4, 1e5])
+def test_drawn_dags_agree_with_both_exact_posteriors(gap: float) -> None:
+    table = greedy_table(5, 3, 3, gap)
+    samples = dags_by_orders(table, 5000, random_state=1)
+    edge_frequencies_agree(samples.edges.to_numpy(), exact_posterior(table).probabilities, 5000)
+    uniform = samples.over_dags()
+    expected = np.tensordot(uniform_over_dags(table), all_dags(5), 1)
+    edge_frequencies_agree(uniform.edges.to_numpy(), expected, uniform.effective_size)
+
+
+@pytest.mark.parametrize("gap", [0.0, 709.0, 1e4, 1e5])
+def test_drawn_dags_of_a_partition(gap: float) -> None:
+    table = greedy_table(5, 3, 3, gap)
+    space = Partitions(table)
+    state = space.state(np.array([1, 0, 2, 1, 3]))
+    rng = np.random.default_rng(0)
+    drawn = np.mean([space.dag(state.level, rng) for _ in range(3000)], axis=0)
+    edge_frequencies_agree(drawn, space.edges(state), 3000)
+
+
+def counts(rows: int, seed: int) -> DiscreteCounts:
+    """Counts of a network of six binary variables, of as many rows as wanted."""
+    rng = np.random.default_rng(seed)
+    cells = np.array(list(np.ndindex(*(2,) * 6)))
+    parents: dict[int, list[int]] = {0: [], 1: [0], 2: [0, 1], 3: [2], 4: [1, 3], 5: []}
+    chance = np.ones(len(cells))
+    for node, own in parents.items():
+        strength = 0.5 + 0.4 * np.sin(1.0 + cells[:, own] @ np.arange(1, len(own) + 1))
+        chance *= np.where(cells[:, node] == 1, strength, 1 - strength)
+    weights = rng.multinomial(rows, chance / chance.sum())
+    levels = dict.fromkeys("abcdef", (0, 1))
+    frame = pd.DataFrame(cells, columns=list("abcdef"))
+    return DiscreteCounts.from_data(frame, weights=weights, levels=levels)
+
+
+@pytest.mark.parametrize("rows", [10, 100, 1000, 10_000, 100_000, 1_000_000])
+@pytest.mark.parametrize("kind", ["k2", "bdeu"])
+def test_drawn_dags_agree_with_the_exact_posterior_for_any_number_of_rows(kind: str, rows: int) -> None:
+    table = with_prior(family_table(make_score(kind, counts(rows, 1)), 3))
+    posterior = exact_posterior(table)
+    samples = posterior.sample_dags(5000, random_state=2)
+    edge_frequencies_agree(samples.edges.to_numpy(), posterior.probabilities, 5000)
+
+
+def test_paths_of_asia_with_many_rows() -> None:
+    """Five thousand rows leave no doubt that smoking leads to dyspnoea, in whatever way."""
+    score = make_score("bdeu", DiscreteCounts.from_data(asia().sample(5000, random_state=0)))
+    posterior = exact_posterior(with_prior(family_table(score, 3)))
+    samples = posterior.sample_dags(2000, random_state=0)
+    edge_frequencies_agree(samples.edges.to_numpy(), posterior.probabilities, 2000)
+    assert samples.path("smoke", "dysp") > 0.99
