@@ -225,3 +225,9 @@ def test_a_graph_without_nodes_works() -> None:
 @given(oracles.masks())
 def test_is_dag_as_networkx(A: Mask) -> None:
     assert Graph(A).is_dag is nx.is_directed_acyclic_graph(oracles.as_networkx(A))
+
+
+def test_printed_edges_are_rounded_and_values_are_not() -> None:
+    (edge,) = Graph.from_edges(["a", "b"], [("a", "b", 2 / 3)]).edges()
+    assert repr(edge) == "Edge(source='a', target='b', weight=0.666667, directed=True)"
+    assert edge.weight == 2 / 3

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag import orientation
+from polydag._reprs import rounded_repr
 from polydag.errors import DataError
 
 
@@ -24,6 +25,9 @@ class Edge(NamedTuple):
     target: str
     weight: float
     directed: bool = True
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"

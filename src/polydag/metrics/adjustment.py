@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag._reprs import rounded_repr
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.metrics.matching import aligned
@@ -28,6 +29,9 @@ class AdjustmentDistance(NamedTuple):
 
     normalized: float
     mistakes: int
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
 
 def parent_aid(*, true: Graph, estimate: Graph) -> AdjustmentDistance:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag._reprs import rounded_repr
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 
@@ -30,6 +31,9 @@ class EquivalenceClass(NamedTuple):
     graph: Graph
     probability: float
     n_dags: int
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
 
 @dataclass(frozen=True, eq=False)
