@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-from oracles import all_dags
 from polydag.discovery import exact_posterior, family_table, with_prior
 from polydag.discovery.dags import dags_by_orders
 from polydag.discovery.families import FamilyTable
 from polydag.discovery.partition import Partitions
 from polydag.discovery.ranked import rank
 from polydag.discovery.ranked._kernels import draw, log_sum, predecessors, shares
+
+from oracles import all_dags
 from polydag.embedded import asia
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
