@@ -12,8 +12,7 @@ from scipy.optimize import approx_fprime, minimize
 from polydag import Graph, simulate
 from polydag.errors import DataError, UsageError
 from polydag.orientation import cpdag
-from polydag.rows import Links, Problem, RowPrecision, descend, lambda_path
-from polydag.rows import _row_kernels as kernels
+from polydag.rows import Links, Problem, RowPrecision, _block_descent_kernels, descend, lambda_path
 from polydag.rows import block_descent as bcd
 from polydag.rows.block_descent import gram, objective, settled_structure
 from polydag.rows.common_strength import common_precision
@@ -89,7 +88,7 @@ def test_lasso_and_closed_form_against_a_general_solver() -> None:
     precision = common_precision(0.4, RowPrecision.independent(links))
     G, _ = gram(problem, precision)
     phi, rho, lambda1, n = np.zeros((5, 5)), np.ones(5), 12.0, 40.0
-    assert kernels.lasso_columns(G, n, np.full((5, 5), lambda1), phi, rho, 1e-14, 5000)
+    assert _block_descent_kernels.lasso_columns(G, n, np.full((5, 5), lambda1), phi, rho, 1e-14, 5000)
     for j in range(1, 5):
 
         def value(x: np.ndarray, j: int = j) -> tuple[float, np.ndarray]:
@@ -115,7 +114,7 @@ def test_lasso_and_closed_form_against_a_general_solver() -> None:
 def test_the_closed_form_has_four_n_under_the_root() -> None:
     """Without predecessors ρ minimises −2n log ρ + ρ²G, so ρ² = n/G."""
     phi, rho = np.zeros((1, 1)), np.ones(1)
-    kernels.lasso_columns(np.array([[3.0]]), 12.0, np.ones((1, 1)), phi, rho, 1e-12, 100)
+    _block_descent_kernels.lasso_columns(np.array([[3.0]]), 12.0, np.ones((1, 1)), phi, rho, 1e-12, 100)
     assert rho[0] == pytest.approx(2.0)
 
 
@@ -126,7 +125,7 @@ def test_finite_differences_of_the_whole_objective_vanish_at_the_end() -> None:
     penalty = np.full((5, 5), 6.0)
     fit = descend(problem, penalty, tolerance=1e-12, max_iterations=300)
     state = fit.state
-    assert kernels.lasso_columns(fit.G, 60.0, penalty, state.phi, state.rho, 1e-16, 5000)
+    assert _block_descent_kernels.lasso_columns(fit.G, 60.0, penalty, state.phi, state.rho, 1e-16, 5000)
     where = np.nonzero(state.phi)
     assert len(where[0]) > 0
 

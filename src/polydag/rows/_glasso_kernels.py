@@ -1,8 +1,4 @@
-"""Compiled loops of the row correlation: Cholesky factors, the graphical lasso, the lasso of every column.
-
-A component's square matrices lie one after the other in flat arrays; `starts` counts rows, `squares` entries
-and `frees` the free entries (i >= j) of Θ.
-"""
+"""Compiled proximal Newton steps of the graphical lasso, for one component or for all of them."""
 
 from __future__ import annotations
 
@@ -10,64 +6,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from polydag.rows._precision_kernels import factor, invert, normalise
+
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_PANEL = 64
-
-
-@njit(cache=True, nogil=True)
-def factor(A: Array, C: Array) -> bool:
-    """Write the lower Cholesky factor of A into C; False where A is not positive definite."""
-    m = len(A)
-    for i in range(m):
-        for j in range(m):
-            C[i, j] = A[i, j] if j <= i else 0.0
-    for low in range(0, m, _PANEL):
-        high = min(low + _PANEL, m)
-        for j in range(low, high):
-            pivot = C[j, j]
-            for t in range(low, j):
-                pivot -= C[j, t] * C[j, t]
-            if not pivot > 1e-13 * A[j, j]:
-                return False
-            root = np.sqrt(pivot)
-            C[j, j] = root
-            for i in range(j + 1, m):
-                total = C[i, j]
-                for t in range(low, j):
-                    total -= C[i, t] * C[j, t]
-                C[i, j] = total / root
-        # Below the panel the rest is updated in strips, on and under the diagonal only.
-        for top in range(high, m, 4 * _PANEL):
-            end = min(top + 4 * _PANEL, m)
-            strip = np.dot(
-                np.ascontiguousarray(C[top:end, low:high]), np.ascontiguousarray(C[high:end, low:high]).T
-            )
-            for i in range(top, end):
-                for j in range(high, i + 1):
-                    C[i, j] -= strip[i - top, j - high]
-    return True
-
-
-@njit(cache=True, nogil=True)
-def invert(C: Array, W: Array) -> None:
-    """Write (C Cᵀ)⁻¹ into W."""
-    m = len(C)
-    T = np.zeros((m, m))
-    for low in range(0, m, _PANEL):
-        high = min(low + _PANEL, m)
-        for j in range(low, high):
-            T[j, j] = 1.0 / C[j, j]
-            for i in range(j + 1, high):
-                total = 0.0
-                for t in range(j, i):
-                    total += C[i, t] * T[t, j]
-                T[i, j] = -total / C[i, i]
-        if low > 0:
-            left = np.dot(np.ascontiguousarray(C[low:high, :low]), np.ascontiguousarray(T[:low, :low]))
-            T[low:high, :low] = -np.dot(np.ascontiguousarray(T[low:high, low:high]), left)
-    W[:, :] = np.dot(T.T, T)
 
 
 @njit(cache=True, nogil=True)
@@ -272,19 +214,6 @@ def glasso(
 
 
 @njit(cache=True, nogil=True)
-def normalise(Theta: Array, C: Array, W: Array) -> None:
-    """Scale Θ and its factor C so that the inverse has a unit diagonal; W is the inverse before."""
-    m = len(Theta)
-    for i in range(m):
-        scale = np.sqrt(W[i, i])
-        for j in range(m):
-            Theta[i, j] *= scale
-            C[i, j] *= scale
-        for j in range(m):
-            Theta[j, i] *= scale
-
-
-@njit(cache=True, nogil=True)
 def update_blocks(
     first: int,
     last: int,
@@ -338,134 +267,3 @@ def update_blocks(
                 continue
             invert(C, W)
             normalise(trial, C, W)
-
-
-@njit(cache=True, nogil=True)
-def whiten(X: Array, factors: Array, starts: Ints, squares: Ints) -> Array:
-    """`L X`, with `Θ = LᵀL`: L is the transpose of the lower Cholesky factor."""
-    Y = np.empty_like(X)
-    for c in range(len(starts) - 1):
-        m = starts[c + 1] - starts[c]
-        C = factors[squares[c] : squares[c + 1]].reshape(m, m)
-        Y[starts[c] : starts[c + 1]] = np.dot(C.T, X[starts[c] : starts[c + 1]])
-    return Y
-
-
-@njit(cache=True, nogil=True)
-def laplacian_blocks(
-    tau: float,
-    thetas: Array,
-    factors: Array,
-    starts: Ints,
-    squares: Ints,
-    frees: Ints,
-    rows: Ints,
-    columns: Ints,
-) -> None:
-    """Θ = I + τ·Laplacian of each component, scaled to unit variances, and its factors."""
-    for c in range(len(starts) - 1):
-        m = starts[c + 1] - starts[c]
-        Theta = thetas[squares[c] : squares[c + 1]].reshape(m, m)
-        C = factors[squares[c] : squares[c + 1]].reshape(m, m)
-        Theta[:, :] = 0.0
-        for e in range(frees[c], frees[c + 1]):
-            i, j = rows[e], columns[e]
-            if i == j:
-                Theta[i, i] += 1.0
-            else:
-                Theta[i, j] = -tau
-                Theta[j, i] = -tau
-                Theta[i, i] += tau
-                Theta[j, j] += tau
-        W = np.empty((m, m))
-        factor(Theta, C)
-        invert(C, W)
-        normalise(Theta, C, W)
-
-
-@njit(cache=True, nogil=True)
-def lasso_columns(
-    G: Array, n: float, penalty: Array, phi: Array, rho: Array, tolerance: float, max_sweeps: int
-) -> bool:
-    """Minimise (8) for every column by coordinate descent on the Gram matrix, in place.
-
-    Row j of `phi` and `penalty` is about column j and its predecessors 0 … j−1; an infinite penalty keeps a
-    coefficient at zero. Between sweeps ρ takes its closed form (9), with 4n under the root, and (ρ, φ) is
-    scaled to its best size, since the two shrink each other's steps where a column is well explained.
-    Returns whether every column settled.
-    """
-    p = len(G)
-    settled = True
-    g = np.empty(p)
-    for j in range(p):
-        w = phi[j]
-        for k in range(j):
-            g[k] = rho[j] * G[j, k]
-        for t in range(j):
-            if w[t] != 0.0:
-                for k in range(j):
-                    g[k] -= G[t, k] * w[t]
-        everything = True
-        done = False
-        for _ in range(max_sweeps):
-            change = 0.0
-            for k in range(j):
-                old = w[k]
-                half = 0.5 * penalty[j, k]
-                if old == 0.0 and (not everything or abs(g[k]) <= half):
-                    continue
-                z = g[k] + G[k, k] * old
-                new = (z - half) / G[k, k] if z > half else (z + half) / G[k, k] if z < -half else 0.0
-                step = new - old
-                if step != 0.0:
-                    w[k] = new
-                    for t in range(j):
-                        g[t] -= G[k, t] * step
-                    change = max(change, step * step * G[k, k])
-            along = 0.0
-            fitted = 0.0
-            length = 0.0
-            for k in range(j):
-                if w[k] != 0.0:
-                    along += G[j, k] * w[k]
-                    fitted += w[k] * (rho[j] * G[j, k] - g[k])
-                    length += penalty[j, k] * abs(w[k])
-            new_rho = (along + np.sqrt(along * along + 4.0 * n * G[j, j])) / (2.0 * G[j, j])
-            quadratic = new_rho * new_rho * G[j, j] - 2.0 * new_rho * along + fitted
-            scale = 1.0
-            if quadratic > 0.0:
-                scale = (-length + np.sqrt(length * length + 16.0 * n * quadratic)) / (4.0 * quadratic)
-            step = scale * new_rho - rho[j]
-            change = max(change, step * step * G[j, j])
-            for k in range(j):
-                g[k] = scale * (g[k] + (new_rho - rho[j]) * G[j, k])
-                w[k] *= scale
-            rho[j] = scale * new_rho
-            if change >= tolerance * n:
-                everything = False
-            elif everything:
-                done = True
-                break
-            else:
-                everything = True
-        settled = settled and done
-    return settled
-
-
-@njit(cache=True, nogil=True)
-def refit(G: Array, phi: Array) -> Array:
-    """Each column's residual sum of squares, least squares on the support of `phi` (row j: column j)."""
-    p = len(G)
-    result = np.empty(p)
-    for j in range(p):
-        members = np.flatnonzero(phi[j])
-        k = len(members)
-        A = np.empty((k + 1, k + 1))
-        for a in range(k + 1):
-            ia = members[a] if a < k else j
-            for b in range(k + 1):
-                ib = members[b] if b < k else j
-                A[a, b] = G[ia, ib]
-        C = np.empty((k + 1, k + 1))
-        result[j] = C[k, k] ** 2 if factor(A, C) else 0.0
-    return result

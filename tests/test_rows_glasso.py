@@ -11,8 +11,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.covariance import graphical_lasso
 
 from polydag.errors import DataError
-from polydag.rows import Links, constrained_glasso
-from polydag.rows import _row_kernels as kernels
+from polydag.rows import Links, _glasso_kernels, _precision_kernels, constrained_glasso
 
 
 def sample_covariance(m: int, seed: int, extra: int = 20) -> np.ndarray:
@@ -35,8 +34,8 @@ def test_factor_and_inverse_are_those_of_numpy(m: int, seed: int) -> None:
     A = np.random.default_rng(seed).standard_normal((m, m))
     A = A @ A.T + m * np.eye(m)
     C, W = np.empty((m, m)), np.empty((m, m))
-    assert kernels.factor(A, C)
-    kernels.invert(C, W)
+    assert _precision_kernels.factor(A, C)
+    _precision_kernels.invert(C, W)
     np.testing.assert_allclose(C, np.linalg.cholesky(A), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(W @ A, np.eye(m), atol=1e-8)
 
@@ -45,14 +44,14 @@ def test_factor_and_inverse_are_those_of_numpy(m: int, seed: int) -> None:
 def test_an_indefinite_matrix_has_no_factor(m: int) -> None:
     A = np.eye(m)
     A[0, -1] = A[-1, 0] = 1.5
-    assert not kernels.factor(A, np.empty((m, m)))
+    assert not _precision_kernels.factor(A, np.empty((m, m)))
 
 
 def test_a_factor_of_several_panels() -> None:
     A = np.random.default_rng(0).standard_normal((600, 600))
     A = A @ A.T + 600 * np.eye(600)
     C = np.empty_like(A)
-    assert kernels.factor(A, C)
+    assert _precision_kernels.factor(A, C)
     np.testing.assert_allclose(C, np.linalg.cholesky(A), rtol=1e-9, atol=1e-8)
 
 
@@ -126,11 +125,13 @@ def test_the_slope_is_that_of_finite_differences(m: int, seed: int) -> None:
         moved, C = Theta.copy(), np.empty((m, m))
         moved[rows, columns] += size * direction
         moved[columns, rows] = moved[rows, columns]
-        assert kernels.factor(moved, C)
-        return float(kernels.glasso_value(S, moved, C, rows, columns, lam))
+        assert _precision_kernels.factor(moved, C)
+        return float(_glasso_kernels.glasso_value(S, moved, C, rows, columns, lam))
 
     small = 1e-7
-    slope = kernels.promised_change(S, Theta, np.linalg.inv(Theta), rows, columns, lam, small * direction)
+    slope = _glasso_kernels.promised_change(
+        S, Theta, np.linalg.inv(Theta), rows, columns, lam, small * direction
+    )
     assert (value(small) - value(-small)) / 2 == pytest.approx(slope, rel=1e-3, abs=1e-11)
 
 
