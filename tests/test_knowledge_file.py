@@ -77,7 +77,7 @@ BAD: list[tuple[str, str, str]] = [
         "source,target,kind\na,b,required\na,b,forbidden\n",
         r"line 3: Both required and forbidden: a -> b",
     ),
-    ("k.csv", "source,target,kind\na,,tier 1\nb,,tier 1\na,,tier 2\n", r"k\.csv, line 4: a stands twice"),
+    ("k.csv", "source,target,kind\na,,tier 1\nb,,tier 1\na,,tier 2\n", r"k\.csv, line 4: a is in two tiers"),
     ("k.csv", "source,target,kind\na,a,required\n", r"k\.csv, line 2: .*self-loop"),
     ("k.toml", "tiers = []\nrequired = ]\n", r"k\.toml is not valid TOML: .*line 2"),
     ("k.toml", "\nneeded = [['a', 'b']]\n", r"k\.toml, line 2, needed: unknown key"),
