@@ -67,7 +67,7 @@ def test_tiers_are_ordered_by_number_not_by_line(tmp_path: Path) -> None:
 
 BAD: list[tuple[str, str, str]] = [
     ("k.csv", "a,b,c\n", r"k\.csv, line 1: the header must be source,target,kind"),
-    ("k.csv", "source,target,kind\na,b\n", r"k\.csv, line 2: 2 cells"),
+    ("k.csv", "source,target,kind\na,b\n", r"k\.csv, line 2: got 2 cells"),
     ("k.csv", "source,target,kind\n\na,b,maybe\n", r"k\.csv, line 3: a,b,maybe is neither"),
     ("k.csv", "source,target,kind\na,b,tier 1\n", r"k\.csv, line 2: .*is neither"),
     ("k.csv", "source,target,kind\na,,required\n", r"k\.csv, line 2: .*is neither"),
@@ -92,7 +92,7 @@ BAD: list[tuple[str, str, str]] = [
         "tiers = [['b'], ['a']]\nrequired = [['a', 'b']]\n",
         r"line 2, required, entry 1: .*back in time",
     ),
-    ("k.txt", "a", r"k\.txt: background knowledge is read from"),
+    ("k.txt", "a", r"k\.txt: background knowledge must be in a"),
     ("k.toml", "", r"k\.toml is empty"),
 ]
 
