@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag._reprs import rounded_repr
+from polydag.printing import rounded_repr
 from polydag.rows.links import Links
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.data.sources import find
+from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.studies import methods
 from polydag.studies.config import Config
@@ -146,7 +146,7 @@ def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) ->
         return config.groups
     if config.groups is not None:
         sha256[config.groups] = file_mark(config.groups)
-        origin, form = find(config.groups, None)
+        origin, form = find_reader(config.groups, None)
         labels = form.frame(origin, None)
         if len(labels) != len(frame):
             raise DataError(
@@ -174,20 +174,20 @@ def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) ->
 
 def _pairs(path: str) -> list[tuple[str, str]]:
     """The first two columns of a file, as names of rows."""
-    origin, form = find(path, None)
+    origin, form = find_reader(path, None)
     frame = form.frame(origin, None)
     if frame.shape[1] < 2:
         raise DataError(f"{path} has one column; links are two columns of row names or numbers.")
     ends = frame.iloc[:, :2]
     if (lacking := ends.isna().any(axis=1)).any():
-        raise DataError(f"{path}, {form.place(origin, int(lacking.argmax()))}: a link needs two rows.")
+        raise DataError(f"{path}, {form.locate(origin, int(lacking.argmax()))}: a link needs two rows.")
     return [(_name(a), _name(b)) for a, b in ends.itertuples(index=False, name=None)]
 
 
 def _everyone(config: LinkedConfig) -> set[str]:
     """The names of all rows, those with missing values as well."""
     assert config.row_ids is not None  # row numbers would have shifted, see LinkedConfig
-    origin, form = find(config.data[0], config.query)
+    origin, form = find_reader(config.data[0], config.query)
     return {_name(row) for row in form.frame(origin, [config.row_ids])[config.row_ids]}
 
 

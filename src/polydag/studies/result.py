@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polydag
-from polydag._reprs import rounded_repr
 from polydag.graph import Edge, Graph
+from polydag.printing import rounded_repr
 from polydag.studies.config import Config
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag import data
-from polydag.data.kinds import MAX_LEVELS, finish
+from polydag.data.kinds import MAX_LEVELS, as_table_column
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
@@ -126,7 +126,7 @@ def _divided(
             f"Say --kind {column}=discrete if they are meant as labels."
         )
     known = table.frame[column].notna()
-    labels = finish(table.frame.loc[known, column], "discrete")
+    labels = as_table_column(table.frame.loc[known, column], "discrete")
     rest = table.frame[known].drop(columns=column)
     parts = {
         str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=_natural)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
-from polydag._reprs import rounded_repr
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
+from polydag.printing import rounded_repr
 
 if TYPE_CHECKING:
     import pandas as pd

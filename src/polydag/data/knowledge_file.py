@@ -1,12 +1,12 @@
-"""Background knowledge from a file.
+"""Read background knowledge from a file.
 
 TOML::
 
     required = [["smoking", "cancer"]]
     forbidden = [["cancer", "age"]]
-    tiers = [["age", "sex"], ["smoking"], ["cancer"]]     # the earliest first
+    tiers = [["age", "sex"], ["smoking"], ["cancer"]]     # earliest first
 
-CSV, one statement a line: an edge, or the tier of one variable (a smaller number is earlier)::
+CSV, with one statement per line: an edge, or the tier of a variable (smaller numbers are earlier)::
 
     source,target,kind
     smoking,cancer,required
@@ -24,7 +24,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from polydag.data.formats import Source, existing_file
+from polydag.data.readers.interface import Location, existing_file
 from polydag.errors import DataError
 from polydag.knowledge import Knowledge
 
@@ -32,7 +32,7 @@ _HEADER = ["source", "target", "kind"]
 
 
 class _Statement(NamedTuple):
-    """One line of knowledge: an edge with its kind, or a variable with its tier."""
+    """One statement: an edge and its kind, or variables and their tier."""
 
     place: str
     kind: str
@@ -41,30 +41,30 @@ class _Statement(NamedTuple):
 
 
 def read_knowledge(path: str | os.PathLike[str]) -> Knowledge:
-    """Read required and forbidden edges and tiers from a TOML or CSV file (see the module's text)."""
+    """Read required and forbidden edges and tiers from a TOML or CSV file (see the module docstring)."""
     label = os.fspath(path)
-    file = existing_file(Source(label, None, label))
+    file = existing_file(Location(label, None, label))
     suffix = file.suffix.lower()
     if suffix not in (".toml", ".csv"):
-        raise DataError(f"{label}: background knowledge is read from .toml and .csv files.")
+        raise DataError(f"{label}: background knowledge must be in a .toml or .csv file.")
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{label} is not UTF-8 text. Save it as UTF-8.") from None
     statements = (_from_toml if suffix == ".toml" else _from_csv)(text, label)
     try:
-        return _together(statements)
+        return _combine(statements)
     except DataError:
-        # The statement that completes the contradiction is the first whose prefix fails.
+        # The first prefix of the statements that fails ends with the one that completes the contradiction.
         for count, statement in enumerate(statements, start=1):
             try:
-                _together(statements[:count])
+                _combine(statements[:count])
             except DataError as error:
                 raise DataError(f"{label}, {statement.place}: {error}") from None
         raise
 
 
-def _together(statements: Sequence[_Statement]) -> Knowledge:
+def _combine(statements: Sequence[_Statement]) -> Knowledge:
     tiers: dict[int, list[str]] = {}
     for statement in statements:
         if statement.kind == "tier":
@@ -87,7 +87,8 @@ def _from_toml(text: str, label: str) -> list[_Statement]:
         raise DataError(f"{label} is not valid TOML: {error}.") from None
     if unknown := [key for key in content if key not in ("required", "forbidden", "tiers")]:
         raise DataError(
-            f"{label}, {_toml_place(text, unknown[0])}: unknown key. Known are required, forbidden and tiers."
+            f"{label}, {_toml_place(text, unknown[0])}: unknown key. "
+            "The keys are required, forbidden and tiers."
         )
     result = []
     for key, entries in content.items():
@@ -104,7 +105,7 @@ def _from_toml(text: str, label: str) -> list[_Statement]:
 
 
 def _toml_place(text: str, key: str, entry: int | None = None) -> str:
-    """Where a key stands; the parser does not say on which line an entry of it is."""
+    """The line of a key, and the number of its entry: the parser does not report the lines of entries."""
     pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\].]""")
     lines = (number for number, line in enumerate(text.splitlines(), start=1) if pattern.match(line))
     place = f"line {next(lines, 1)}, {key}"
@@ -128,7 +129,7 @@ def _from_csv(text: str, label: str) -> list[_Statement]:
                 )
             continue
         if len(cells) != 3:
-            raise DataError(f"{label}, {place}: {len(cells)} cells where source,target,kind are wanted.")
+            raise DataError(f"{label}, {place}: got {len(cells)} cells instead of source,target,kind.")
         result.append(_csv_statement(*cells, place=place, label=label))
     return result
 

@@ -1,4 +1,4 @@
-"""The result of a query, through SQLAlchemy (SQLite, PostgreSQL). Passwords stay out of all texts."""
+"""Query results, read through SQLAlchemy (SQLite, PostgreSQL). No message ever shows a password."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.data.formats import BATCH_ROWS, Format, Source, choose
+from polydag.data.readers.interface import BATCH_ROWS, Location, Reader, select_columns
 from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_INSTALL = "Reading from a database needs more packages: pip install 'polydag[sql]'."
+_INSTALL = "Reading from a database needs additional packages: pip install 'polydag[sql]'."
 
 
 def _url(address: str) -> Any:
@@ -25,10 +25,10 @@ def _url(address: str) -> Any:
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
-        # The text is not shown: it may hold a password.
+        # The address is not shown: it may contain a password.
         raise UsageError(
-            "The database address cannot be understood. Write dialect://user:password@host/database, "
-            "with special signs in the password as %-codes."
+            "The database address is invalid. Write dialect://user:password@host/database, "
+            "with special characters in the password percent-encoded."
         ) from None
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
@@ -36,7 +36,7 @@ def _url(address: str) -> Any:
 
 
 def label(address: str) -> str:
-    """A database as messages name it: without a password and without options, which may hold one."""
+    """The name of a database in messages: no password, and no options, which may contain one."""
     url = _url(address)
     from sqlalchemy.engine import URL
 
@@ -47,7 +47,7 @@ def label(address: str) -> str:
 
 
 def _scrub(text: str, url: Any) -> str:
-    """What a driver says, in one line and without the secrets of the address."""
+    """A driver's message on one line, with the secrets of the address removed."""
     hidden = [value for key, value in url.query.items() if "pass" in key.lower()]
     for secret in (url.password, *hidden):
         if secret:
@@ -56,23 +56,23 @@ def _scrub(text: str, url: Any) -> str:
 
 
 def _lacks_file(database: str) -> bool:
-    """Whether SQLite would make an empty database because there is none."""
+    """Whether the database file does not exist, so that SQLite would create an empty one."""
     return (
         database not in ("", ":memory:") and not database.startswith("file:") and not Path(database).is_file()
     )
 
 
 @contextmanager
-def _result(source: Source) -> Iterator[Any]:
-    url = _url(source.address)
+def _result(location: Location) -> Iterator[Any]:
+    url = _url(location.address)
     import sqlalchemy
     from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
-    query = source.query
+    query = location.query
     if not query or not query.strip():
-        raise UsageError(f"{source.label} is a database: give the query whose rows are wanted.")
+        raise UsageError(f"{location.label} is a database: give a query that selects the rows.")
     if url.get_backend_name() == "sqlite" and _lacks_file(url.database or ""):
-        raise DataError(f"{source.label}: no such file. Check the name and the folder.")
+        raise DataError(f"{location.label}: no such file. Check the name and the folder.")
     try:
         engine = sqlalchemy.create_engine(url)
     except NoSuchModuleError:
@@ -83,26 +83,26 @@ def _result(source: Source) -> Iterator[Any]:
         raise UsageError(f"{_INSTALL} (The driver of {url.drivername} is missing.)") from None
     try:
         with engine.connect() as connection:
-            # Without parameters, a % in the query is only a %; nothing is committed.
+            # Without parameters, a % in the query is an ordinary character. Nothing is committed.
             plain = connection.execution_options(no_parameters=True, stream_results=True)
             result = plain.exec_driver_sql(query)
             if not result.returns_rows:
-                raise DataError(f"{source.label}: the query gives no rows. Use a SELECT: {query!r}.")
+                raise DataError(f"{location.label}: the query returns no rows. Use a SELECT; got {query!r}.")
             with closing(result):
                 yield result
     except SQLAlchemyError as error:
-        said = _scrub(str(getattr(error, "orig", None) or error), url)
-        raise DataError(f"{source.label}: the query failed: {said}. The query was {query!r}.") from None
+        reason = _scrub(str(getattr(error, "orig", None) or error), url)
+        raise DataError(f"{location.label}: the query failed: {reason}. The query was {query!r}.") from None
     finally:
         engine.dispose()
 
 
-def _frame(source: Source, columns: Sequence[str] | None) -> pd.DataFrame:
+def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
     import pandas as pd
 
-    with _result(source) as result:
+    with _result(location) as result:
         names = list(result.keys())
-        chosen = choose(names, columns, source.label)
+        chosen = select_columns(names, columns, location.label)
         rows = result.fetchall()
     frame = pd.DataFrame(
         {name: pd.Series([row[i] for row in rows], dtype=object) for i, name in enumerate(names)}
@@ -110,12 +110,12 @@ def _frame(source: Source, columns: Sequence[str] | None) -> pd.DataFrame:
     return frame[chosen].infer_objects()
 
 
-def _batches(source: Source, columns: Sequence[str] | None) -> Iterator[Any]:
+def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
     import pyarrow as pa
 
-    with _result(source) as result:
+    with _result(location) as result:
         names = list(result.keys())
-        chosen = choose(names, columns, source.label)
+        chosen = select_columns(names, columns, location.label)
         where = [names.index(name) for name in chosen]
         while rows := result.fetchmany(BATCH_ROWS):
             arrays = []
@@ -123,11 +123,11 @@ def _batches(source: Source, columns: Sequence[str] | None) -> Iterator[Any]:
                 cells = [row[i] for row in rows]
                 bad = next((cell for cell in cells if isinstance(cell, (str, bytes))), None)
                 if bad is not None:
-                    raise DataError(f"{source.label}, column {name}: {bad!r} is not a number.")
+                    raise DataError(f"{location.label}, column {name}: {bad!r} is not a number.")
                 arrays.append(
                     pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
                 )
             yield pa.RecordBatch.from_arrays(arrays, names=chosen)
 
 
-FORMAT = Format("SQL", (), _frame, _batches)
+READER = Reader("SQL", (), _frame, _batches)

@@ -1,7 +1,7 @@
-"""What a method will cost, before it starts: memory and time as a function of columns and rows.
+"""Predicted memory and time of each method, as functions of the numbers of columns and rows.
 
-A method is one entry in `COSTS`; `note` says what its figures assume. They are orders of magnitude, for
-deciding whether to start.
+Each method is one entry of `COSTS`, and its `note` states the assumptions. The figures are orders of
+magnitude, meant for deciding whether to start a run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DOUBLE = 8
 
 
 class Cost(NamedTuple):
-    """A method's cost: bytes and seconds for `d` columns and `n` rows."""
+    """The cost of a method: bytes and seconds for `d` columns and `n` rows."""
 
     name: str
     memory: Callable[[int, float], float]
@@ -36,31 +36,31 @@ COSTS: tuple[Cost, ...] = (
         "equal-variance",
         lambda d, n: 6 * _DOUBLE * d * d,
         lambda d, n: 4e-8 * d**3,
-        "from the statistics; independent of the number of rows",
+        "works on statistics; independent of the number of rows",
     ),
     Cost(
         "notears",
         lambda d, n: 20 * _DOUBLE * d * d,
         lambda d, n: 4.4e-5 * d**2.5,
-        "linear, the default path of penalties; stability selection takes about five times as long",
+        "linear model, default penalty path; stability selection takes about five times as long",
     ),
     Cost(
         "ges",
         lambda d, n: 6 * _DOUBLE * d * d,
         lambda d, n: 4e-4 * d + 2e-7 * d**2,
-        "numbers, a sparse result (about 2 edges a column); dense results and labels take longer",
+        "continuous data, sparse result (2 edges per column); dense results and discrete data take longer",
     ),
     Cost(
         "boss",
         lambda d, n: 12 * _DOUBLE * d * d,
         lambda d, n: 4e-4 * d + 8e-7 * d**2,
-        "numbers, a sparse result; labels take much longer",
+        "continuous data, sparse result; discrete data take much longer",
     ),
     Cost(
         "pc",
         lambda d, n: 6 * _DOUBLE * d * d,
         lambda d, n: 7e-7 * d**2,
-        "numbers, a sparse result; grows exponentially with the number of neighbours",
+        "continuous data, sparse result; grows exponentially with the number of neighbours",
     ),
 )
 

@@ -1,8 +1,8 @@
-"""Findings: what may spoil a result, in one column, in one table, or between two tables.
+"""The rules of `check`: problems in one column, in one table, or between two tables.
 
 Varsortability (Reisach, Seiler and Weichwald 2021) needs the true graph. Without it, the spread of the
-columns' scales and the agreement between variance and predictability (R²) show how much a method that
-compares variances could read from scales alone.
+columns' scales and the rank correlation of variance and predictability (R²) show how much a method that
+compares variances could infer from scales alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from polydag.arrays import Array
+from polydag.data.discretize import MAX_LEVELS
 from polydag.data.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.table import Kind, Table
 from polydag.stats import GaussianStats
@@ -21,13 +23,12 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-MANY_LEVELS = 64
 SCALE_SPREAD = 3.0
 SCALE_RATIO_BETWEEN_TABLES = 100.0
 
 
 class Finding(NamedTuple):
-    """One thing to know: how bad, about what, what it is, and what to do."""
+    """One problem: its severity, where it is, what it is, and what to do about it."""
 
     severity: Severity
     subject: str
@@ -35,8 +36,8 @@ class Finding(NamedTuple):
     advice: str
 
 
-class Column(NamedTuple):
-    """A column in short; mean and sd are None for discrete columns, levels for continuous ones."""
+class ColumnSummary(NamedTuple):
+    """A summary of one column; `mean` and `sd` are None if it is discrete, `levels` if it is continuous."""
 
     table: str
     name: str
@@ -49,64 +50,64 @@ class Column(NamedTuple):
     levels: tuple[str, ...] | None
 
 
-def summarise(table: Table, name: str) -> Column:
-    """A column in short; mean and sd are of its finite values."""
+def summarise(table: Table, name: str) -> ColumnSummary:
+    """Summarise a column; mean and standard deviation are those of its finite values."""
     column = table.frame[name]
     missing = int(column.isna().sum())
     distinct = int(column.nunique())
     if table.kinds[name] == "discrete":
-        return Column(
-            table.source, name, "discrete", missing, 0, distinct, None, None, _levels(column)[:MANY_LEVELS]
+        return ColumnSummary(
+            table.source, name, "discrete", missing, 0, distinct, None, None, _levels(column)[:MAX_LEVELS]
         )
     values = column.to_numpy(dtype=float)
     infinite = int(np.isinf(values).sum())
     finite = values[np.isfinite(values)]
     mean = float(finite.mean()) if len(finite) else None
     sd = float(finite.std()) if len(finite) else None
-    return Column(table.source, name, "continuous", missing, infinite, distinct, mean, sd, None)
+    return ColumnSummary(table.source, name, "continuous", missing, infinite, distinct, mean, sd, None)
 
 
 def _levels(column: pd.Series[Any]) -> tuple[str, ...]:
-    """The labels of a discrete column as text; whole numbers without a decimal point, however stored."""
+    """The labels of a discrete column as strings; whole numbers have no decimal point, however stored."""
     found = column.cat.categories if hasattr(column, "cat") else np.sort(column.dropna().unique())
     return tuple(
         str(int(level)) if isinstance(level, float) and level % 1 == 0 else str(level) for level in found
     )
 
 
-def of_columns(table: Table, columns: Sequence[Column]) -> Iterator[Finding]:
-    """Findings about cells and levels, column by column."""
-    if holes := [column for column in columns if column.missing]:
+def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
+    """Findings about the values and levels of each column."""
+    if incomplete := [column for column in columns if column.missing]:
         counts = ", ".join(
-            f"{column.name} {column.missing} ({column.missing / table.n:.0%})" for column in holes
+            f"{column.name} {column.missing} ({column.missing / table.n:.0%})" for column in incomplete
         )
         yield Finding(
             "error",
             table.source,
             f"values are missing: {counts}",
-            "fill them in at the source, leave out the columns that lack most, or choose --missing drop or "
-            "impute (which shrinks variances)",
+            "complete the data, exclude the columns with the most missing values, or choose --missing drop "
+            "or impute (which shrinks variances)",
         )
     if infinite := [column for column in columns if column.infinite]:
         counts = ", ".join(f"{column.name} {column.infinite}" for column in infinite)
         yield Finding(
-            "error", table.source, f"values are infinite: {counts}", "correct them, or --missing drop"
+            "error", table.source, f"values are infinite: {counts}", "correct them, or choose --missing drop"
         )
     for column in columns:
         subject = f"{table.source}, column {column.name}"
         if column.kind == "discrete" and column.distinct == 1:
-            yield Finding("error", subject, "has only one level", "leave the column out: it says nothing")
-        if column.kind == "discrete" and column.distinct > MANY_LEVELS:
+            yield Finding("error", subject, "has only one level", "exclude the column: it is not informative")
+        if column.kind == "discrete" and column.distinct > MAX_LEVELS:
             yield Finding(
                 "warning",
                 subject,
                 f"is discrete with {column.distinct} levels",
-                "merge levels, leave it out if it is an identifier, or say that it is continuous",
+                "merge levels, exclude it if it is an identifier, or declare it continuous",
             )
 
 
-def of_table(table: Table, columns: Sequence[Column]) -> Iterator[Finding]:
-    """Findings about how the columns of one table go together."""
+def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
+    """Findings about the size of a table, its rows, and the relations between its columns."""
     n, d = table.n, len(table.names)
     if n < d:
         yield Finding(
@@ -119,8 +120,8 @@ def of_table(table: Table, columns: Sequence[Column]) -> Iterator[Finding]:
         yield Finding(
             "info",
             table.source,
-            f"has {n} rows for {d} columns, fewer than 10 a column",
-            "check the edges' stability (bootstrap) before relying on them",
+            f"has {n} rows for {d} columns, fewer than 10 per column",
+            "check the stability of the edges (bootstrap) before relying on them",
         )
     if copies := int(table.frame.duplicated().sum()):
         share = copies / n
@@ -128,19 +129,19 @@ def of_table(table: Table, columns: Sequence[Column]) -> Iterator[Finding]:
             yield Finding(
                 "warning" if share > 0.1 else "info",
                 table.source,
-                f"{copies} rows ({share:.0%}) repeat an earlier one",
-                "if rows were copied by accident, remove them: they count as evidence twice",
+                f"{copies} rows ({share:.0%}) repeat an earlier row",
+                "remove rows that were duplicated by accident: they count twice as evidence",
             )
     for group in identical_columns(table.frame):
         if all(column.distinct > 1 for column in columns if column.name in group):
             yield Finding(
                 "error", table.source, f"columns {' = '.join(group)} hold the same values", "keep one of them"
             )
-    yield from _numbers(table)
+    yield from _continuous_findings(table)
 
 
-def _numbers(table: Table) -> Iterator[Finding]:
-    """Findings about the continuous columns, from their complete rows."""
+def _continuous_findings(table: Table) -> Iterator[Finding]:
+    """Findings about the continuous columns, from the complete rows."""
     names = list(table.continuous)
     values = table.frame[names].to_numpy(dtype=float)
     values = values[np.isfinite(values).all(axis=1)]
@@ -149,27 +150,27 @@ def _numbers(table: Table) -> Iterator[Finding]:
     stats = GaussianStats.from_data(values, names=names)
     constant = constant_columns(stats)
     for name in constant:
-        yield Finding("error", f"{table.source}, column {name}", "is constant", "leave the column out")
+        yield Finding("error", f"{table.source}, column {name}", "is constant", "exclude the column")
     varying = [name for name in names if name not in constant]
     if not varying:
         return
     where = [names.index(name) for name in varying]
     stats, values = stats.select(varying), values[:, where]
     if stats.n > stats.d:
-        twins = {name for group in identical_columns(table.frame) for name in group[1:]}
+        duplicates = {name for group in identical_columns(table.frame) for name in group[1:]}
         for item in dependent_columns(stats):
-            if item.column not in twins:
+            if item.column not in duplicates:
                 yield Finding(
                     "error",
                     f"{table.source}, column {item.column}",
-                    f"is a combination of other columns: {item}",
-                    "leave one of these columns out",
+                    f"is a linear combination of other columns: {item}",
+                    "exclude one of these columns",
                 )
-    yield from _scales(table.source, stats)
-    yield from _shapes(table.source, varying, values)
+    yield from _scale_findings(table.source, stats)
+    yield from _shape_findings(table.source, varying, values)
 
 
-def _scales(source: str, stats: GaussianStats) -> Iterator[Finding]:
+def _scale_findings(source: str, stats: GaussianStats) -> Iterator[Finding]:
     if stats.d < 2:
         return
     sd = np.sqrt(stats.covariance.diagonal())
@@ -180,24 +181,24 @@ def _scales(source: str, stats: GaussianStats) -> Iterator[Finding]:
             "warning",
             source,
             "all columns have the same scale, as if standardised",
-            "methods that assume equal error variances, and least squares on raw scales, cannot tell "
-            "directions from such data: give them the original scales, or use scale-free methods",
+            "methods that assume equal error variances, and least squares on raw scales, cannot identify "
+            "directions from such data: use the original scales, or scale-invariant methods",
         )
     elif spread > SCALE_SPREAD:
         agreement = _variance_predictability(stats)
-        said = "" if agreement is None else f"; rank correlation of variance and R² is {agreement:.2f}"
+        ranks = "" if agreement is None else f"; the rank correlation of variance and R² is {agreement:.2f}"
         yield Finding(
             "warning" if agreement is None or agreement > 0.5 else "info",
             source,
             f"scales differ: sd from {sd[low]:.3g} ({stats.names[low]}) to {sd[high]:.3g} "
-            f"({stats.names[high]}), a ratio of {spread:.3g}{said}",
-            "least-squares methods (NOTEARS) and equal-variance ones read directions from variances: where "
-            "the units are arbitrary, standardise and use scale-free methods, and compare",
+            f"({stats.names[high]}), a ratio of {spread:.3g}{ranks}",
+            "least-squares (NOTEARS) and equal-variance methods infer directions from variances: if the "
+            "units are arbitrary, also standardise, use scale-invariant methods, and compare",
         )
 
 
 def _variance_predictability(stats: GaussianStats) -> float | None:
-    """Spearman correlation of variances with R² given all other columns; None where R² cannot be had."""
+    """Spearman correlation of variance and R² given all other columns; None if R² cannot be computed."""
     if stats.n <= 2 * stats.d or stats.d < 3:
         return None
     try:
@@ -211,8 +212,8 @@ def _variance_predictability(stats: GaussianStats) -> float | None:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def _shapes(source: str, names: Sequence[str], values: np.ndarray[Any, Any]) -> Iterator[Finding]:
-    """Skewness and excess kurtosis beyond what a Gaussian sample of this size shows."""
+def _shape_findings(source: str, names: Sequence[str], values: Array) -> Iterator[Finding]:
+    """Skewness and excess kurtosis beyond those of a Gaussian sample of this size."""
     if len(values) < 20:
         return
     z = (values - values.mean(axis=0)) / values.std(axis=0)
@@ -229,37 +230,37 @@ def _shapes(source: str, names: Sequence[str], values: np.ndarray[Any, Any]) -> 
             "info",
             source,
             f"far from Gaussian: {', '.join(listed[:6])}{more}",
-            "a logarithm or another transform often helps; outliers pull linear methods",
+            "a log or other transformation often helps; linear methods are sensitive to outliers",
         )
 
 
-def between(first: Table, other: Table) -> Iterator[Finding]:
-    """How another table differs from the first one."""
+def findings_between(first: Table, other: Table) -> Iterator[Finding]:
+    """Findings about how another table differs from the first."""
     pair = f"{first.source} and {other.source}"
     ours, theirs = set(first.names), set(other.names)
     if ours != theirs:
-        lacks = [f"{', '.join(sorted(a - b))} only in {t.source}" for a, b, t in
-                 ((ours, theirs, first), (theirs, ours, other)) if a - b]  # fmt: skip
+        only = [f"{', '.join(sorted(a - b))} only in {t.source}" for a, b, t in
+                ((ours, theirs, first), (theirs, ours, other)) if a - b]  # fmt: skip
         yield Finding(
-            "error", pair, f"have different columns: {'; '.join(lacks)}", "give all tables the same columns"
+            "error", pair, f"have different columns: {'; '.join(only)}", "use the same columns in all tables"
         )
     elif first.names != other.names:
         yield Finding(
             "info",
             pair,
             "have the same columns in a different order",
-            "name the columns to read, in one order",
+            "list the columns to read, so that the order is the same",
         )
     for name in (name for name in first.names if name in theirs):
         subject = f"{pair}, column {name}"
         if first.kinds[name] != other.kinds[name]:
             if min(t.frame[name].nunique() for t in (first, other)) < 2:
-                continue  # a column with one value has no kind of its own
+                continue  # the kind of a column with a single value cannot be inferred
             yield Finding(
                 "error",
                 subject,
-                f"is {first.kinds[name]} in the one and {other.kinds[name]} in the other",
-                "say which kind it is",
+                f"is {first.kinds[name]} in the first and {other.kinds[name]} in the second",
+                "declare its kind",
             )
         elif first.kinds[name] == "discrete":
             a, b = (set(_levels(t.frame[name])) for t in (first, other))
@@ -267,8 +268,8 @@ def between(first: Table, other: Table) -> Iterator[Finding]:
                 yield Finding(
                     "info" if a < b or b < a else "warning",
                     subject,
-                    f"has different levels: {', '.join(sorted(a ^ b)[:8])} in one of them only",
-                    "correct spellings; levels that one table lacks are fine",
+                    f"has different levels: {', '.join(sorted(a ^ b)[:8])} in only one of them",
+                    "correct spelling differences; a level may be absent from a table",
                 )
         else:
             low, high = sorted(_sd(t.frame[name]) for t in (first, other))
@@ -278,7 +279,7 @@ def between(first: Table, other: Table) -> Iterator[Finding]:
                     subject,
                     f"has scales that differ {high / low:.3g}-fold (sd {_sd(first.frame[name]):.3g} and "
                     f"{_sd(other.frame[name]):.3g})",
-                    "check the units: the same quantity must be in the same unit everywhere",
+                    "check the units: a quantity must have the same unit in all tables",
                 )
 
 

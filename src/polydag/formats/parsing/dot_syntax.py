@@ -1,7 +1,7 @@
-"""The syntax that Graphviz's DOT and DAGitty share: tokens, statements, quoting.
+"""The syntax shared by Graphviz DOT and DAGitty: tokens, statements and quoting.
 
-A file is `[strict] kind [name] { statements }`. Chains (`a -> b -> c`), groups (`{a b} -> c`), subgraphs,
-attributes and comments are understood; defaults for nodes and edges, and ports, are skipped.
+A file is `[strict] kind [name] { statements }`. The parser handles chains (`a -> b -> c`), groups
+(`{a b} -> c`), subgraphs, attributes and comments. It skips node and edge defaults, and ports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """One token: its kind (a group name of the pattern), its value without quotes, its line."""
+    """A token: its kind (a group name of the pattern), its value without quotes, and its line."""
 
     kind: str
     value: str
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One edge between two nodes: `mark` is the operator as written."""
+    """An edge between two nodes; `mark` is the operator as written."""
 
     source: str
     mark: str
@@ -43,7 +43,7 @@ class Link(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a file holds: its kind in lower case (`digraph`, `dag`, …), nodes as they appear, and edges."""
+    """The contents of a file: its kind in lower case (`digraph`, `dag`, …), nodes in order, and edges."""
 
     kind: str
     nodes: list[str]
@@ -60,7 +60,7 @@ def _tokens(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise DataError(f"line {line}: {text[at : at + 20].splitlines()[0]!r} is not understood here.")
+            raise DataError(f"line {line}: {text[at : at + 20].splitlines()[0]!r} cannot be parsed here.")
         kind, value = str(match.lastgroup), match.group()
         if kind == "quoted":
             value = re.sub(r'\\(["\\])', r"\1", value[1:-1])
@@ -113,23 +113,23 @@ class _Parser:
             self.identifier()
         self.block()
         if self.peek().kind != "end":
-            raise DataError(f"line {self.peek().line}: {self.peek().value!r} stands after the graph.")
+            raise DataError(f"line {self.peek().line}: unexpected {self.peek().value!r} after the graph.")
         return Parsed(kind, list(self.nodes), self.links)
 
     def block(self) -> list[str]:
-        """The statements between two braces; returns the nodes named there."""
+        """Parse the statements between two braces; return the nodes that they name."""
         self.take("{")
-        members: dict[str, None] = {}
+        nodes: dict[str, None] = {}
         while not self.sees("}"):
-            members.update(dict.fromkeys(self.statement()))
+            nodes.update(dict.fromkeys(self.statement()))
         self.take("}")
-        return list(members)
+        return list(nodes)
 
     def statement(self) -> list[str]:
         if self.sees(";") or self.sees(","):
             self.take()
             return []
-        if self.peek().kind in ("word", "quoted") and self.sees("=", 1):  # a setting of the whole graph
+        if self.peek().kind in ("word", "quoted") and self.sees("=", 1):  # a graph attribute
             self.at += 2
             self.take()
             return []
@@ -180,5 +180,5 @@ class _Parser:
 
 
 def parse(text: str) -> Parsed:
-    """The nodes and edges of a DOT or DAGitty text."""
+    """Parse the nodes and edges of a DOT or DAGitty text."""
     return _Parser(text).graph()

@@ -1,4 +1,4 @@
-"""Text files: reading with gz, writing so that a file is either the old one or complete."""
+"""Read text files, compressed or not, and write them atomically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from polydag.errors import DataError
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, unpacked where its name ends in `.gz`."""
+    """The text of a UTF-8 file, decompressed if its name ends in `.gz`."""
     try:
         raw = path.read_bytes()
         if path.suffix == ".gz":
@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write to a temporary file beside `path`, then rename: no half-written file is ever seen."""
+    """Write to a temporary file and rename it, so that `path` is never left half written."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with temporary.open("x", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""From parsed edges to a Graph, with the checks that every text format shares."""
+"""Build a graph from parsed edges, with the checks that all text formats share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polydag.graph import Graph
 
 
 class ParsedEdge(NamedTuple):
-    """One edge as it stood in a file; `place` says where, for errors: `line 3`."""
+    """An edge as read from a file; `place` is its position for error messages: `line 3`."""
 
     source: str
     target: str
@@ -21,7 +21,10 @@ class ParsedEdge(NamedTuple):
 
 
 def assemble(nodes: Iterable[str], edges: Sequence[ParsedEdge], *, closed: bool = False) -> Graph:
-    """The graph of some edges: listed nodes first, then others as they appear (an error where `closed`)."""
+    """The graph of parsed edges, with the given nodes first and others in order of appearance.
+
+    If `closed`, a node that is not listed is an error.
+    """
     names = dict.fromkeys(nodes)
     seen: dict[frozenset[str], ParsedEdge] = {}
     for edge in edges:
@@ -34,8 +37,8 @@ def assemble(nodes: Iterable[str], edges: Sequence[ParsedEdge], *, closed: bool 
         pair = frozenset(edge[:2])
         if pair in seen:
             raise DataError(
-                f"{edge.place}: {edge.source!r} and {edge.target!r} are joined already ({seen[pair].place}). "
-                "Keep one edge; where the direction is open, make it undirected."
+                f"{edge.place}: {edge.source!r} and {edge.target!r} already have an edge "
+                f"({seen[pair].place}). Keep one; if its direction is unknown, make it undirected."
             )
         seen[pair] = edge
     return Graph.from_edges(
@@ -46,7 +49,7 @@ def assemble(nodes: Iterable[str], edges: Sequence[ParsedEdge], *, closed: bool 
 
 
 def number(text: str, place: str) -> float:
-    """A finite weight."""
+    """Parse a finite weight."""
     try:
         value = float(text)
     except ValueError:
@@ -57,7 +60,7 @@ def number(text: str, place: str) -> float:
 
 
 def truth(text: str, place: str) -> bool:
-    """`true` or `false`, in any case, or 1 and 0."""
+    """Parse `true` or `false` (in any case), or `1` or `0`."""
     try:
         return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
     except KeyError:
