@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from polydag.discovery import exact_posterior, family_table, with_prior
-from polydag.discovery.dags import dags_by_orders
-from polydag.discovery.families import FamilyTable
-from polydag.discovery.partition import Partitions
-from polydag.discovery.ranked import rank
-from polydag.discovery.ranked._kernels import draw, log_sum, predecessors, shares
 
 from oracles import all_dags
 from polydag.embedded import asia
+from polydag.posterior import exact_posterior, family_table, with_prior
+from polydag.posterior.dags import dags_by_orders
+from polydag.posterior.dags.partitions import Partitions
+from polydag.posterior.families._sorted_families_kernels import draw, log_sum, predecessors, shares
+from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.families.table import FamilyTable
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 from tables import random_table
@@ -129,19 +129,19 @@ def test_drawn_dags_of_a_partition(gap: float) -> None:
     edge_frequencies_agree(drawn, space.edges(state), 3000)
 
 
-def counts(rows: int, seed: int) -> DiscreteCounts:
-    """Counts of a network of six binary variables, of as many rows as wanted."""
+def counts(rows: int, seed: int, n: int = 6) -> DiscreteCounts:
+    """Counts of a network of up to six binary variables, of as many rows as wanted."""
     rng = np.random.default_rng(seed)
-    cells = np.array(list(np.ndindex(*(2,) * 6)))
-    parents: dict[int, list[int]] = {0: [], 1: [0], 2: [0, 1], 3: [2], 4: [1, 3], 5: []}
+    cells = np.array(list(np.ndindex(*(2,) * n)))
+    parents: list[list[int]] = [[], [0], [0, 1], [2], [1, 3], []]
     chance = np.ones(len(cells))
-    for node, own in parents.items():
+    for node, own in enumerate(parents[:n]):
         strength = 0.5 + 0.4 * np.sin(1.0 + cells[:, own] @ np.arange(1, len(own) + 1))
         chance *= np.where(cells[:, node] == 1, strength, 1 - strength)
     weights = rng.multinomial(rows, chance / chance.sum())
-    levels = dict.fromkeys("abcdef", (0, 1))
-    frame = pd.DataFrame(cells, columns=list("abcdef"))
-    return DiscreteCounts.from_data(frame, weights=weights, levels=levels)
+    names = list("abcdef"[:n])
+    levels = dict.fromkeys(names, (0, 1))
+    return DiscreteCounts.from_data(pd.DataFrame(cells, columns=names), weights=weights, levels=levels)
 
 
 @pytest.mark.parametrize("rows", [10, 100, 1000, 10_000, 100_000, 1_000_000])

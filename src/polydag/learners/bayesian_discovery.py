@@ -23,6 +23,7 @@ from polydag.learners.inputs import (
 )
 from polydag.learners.labels import as_frame, not_labels, numbers_of
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
+from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -36,7 +37,7 @@ from polydag.stats import GaussianStats
 
 _DISCRETE = ("k2", "bdeu", "bds")
 _SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact", "mcmc")
+_METHODS = ("auto", "exact", "weighted", "mcmc")
 _OVER = ("orders", "dags")
 
 
@@ -51,14 +52,16 @@ class BayesianDiscovery(StructureLearner):
         Of parent sets: every number of parents is equally likely, or every set.
     max_parents : int
         The largest in-degree.
-    method : {"auto", "exact", "mcmc"}
+    method : {"auto", "exact", "weighted", "mcmc"}
         "exact" sums over all orders, for up to 25 to 29 variables; "mcmc" samples orders by Markov chains,
-        for any number of variables; "auto" is exact where memory and a few minutes allow it.
+        for any number of variables; "auto" is exact where memory and a few minutes allow it. "weighted" goes
+        with `over="dags"`.
     over : {"orders", "dags"}
         What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
-        which is quick to sum over; with "dags" it counts once. Then "exact" draws DAGs from exact orders and
-        weights them, "mcmc" samples ordered partitions, and "auto" takes weights where they leave enough
-        draws in effect.
+        which is quick to sum over; with "dags" it counts once. Then "exact" sums over all DAGs, for up to
+        about 20 variables; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples ordered
+        partitions. "auto" is exact for up to 18 variables, and takes weights for more where they leave
+        enough draws in effect.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
     equivalent_sample_size : float
@@ -97,7 +100,8 @@ class BayesianDiscovery(StructureLearner):
     best_score_ : float
         Its log score.
     log_evidence_ : float or None
-        The logarithm of the sum over orders (prior factors are not normalised); None where they are sampled.
+        The logarithm of the sum over orders, or over DAGs (prior factors are not normalised); None where they
+        are sampled.
     converged_ : bool
         Whether the chains agree; True for the exact method. If not, a `ConvergenceWarning` says so.
     history_ : DataFrame
@@ -119,6 +123,7 @@ class BayesianDiscovery(StructureLearner):
     Koivisto, M. (2006). Advances in exact Bayesian structure discovery in Bayesian networks.
     Silander, T. and Myllymäki, P. (2006). A simple approach for finding the globally optimal Bayesian network
     structure.
+    Tian, J. and He, R. (2009). Computing posterior probabilities of structural features in Bayesian networks.
     Niinimäki, T., Parviainen, P. and Koivisto, M. (2011). Partial order MCMC for structure discovery in
     Bayesian networks.
     Kuipers, J. and Moffa, G. (2017). Partition MCMC for inference on acyclic digraphs.
@@ -186,8 +191,11 @@ class BayesianDiscovery(StructureLearner):
         stats = self._statistics(X)
         # What cannot be is told before a long computation.
         size_prior(self.structure_prior, len(stats.names), 0)
-        if self.method == "exact":
-            require_fit(len(stats.names), self._memory())
+        if self.method == "weighted" and self.over != "dags":
+            raise UsageError("method='weighted' goes with over='dags'.")
+        if self.method in ("exact", "weighted"):
+            summed = self.over == "dags" and self.method == "exact"
+            (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
         Length(self.n_chains, self.n_steps, self.burn_in)
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from polydag.posterior.probabilities import Posterior
 
-METHODS = ("auto", "exact", "mcmc")
+METHODS = ("auto", "exact", "weighted", "mcmc")
 LIKELY = 0.5  # connections above this probability are told in words
 TOLD = 5  # connections in a sentence
 LIKELY_SETS = 0.001  # parent sets below this probability are not written down
