@@ -20,6 +20,7 @@ from polydag.learners.inputs import (
     gaussian_statistics,
     is_statistics,
     knowledge_masks,
+    standardized,
 )
 from polydag.learners.labels import as_frame, not_labels, numbers_of
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
@@ -33,7 +34,6 @@ from polydag.posterior.mcmc.chains import Length
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
 
 _DISCRETE = ("k2", "bdeu", "bds")
 _SCORES = (*_DISCRETE, "bge")
@@ -113,9 +113,9 @@ class BayesianDiscovery(StructureLearner):
     Notes
     -----
     `graph_` has the edges above the threshold, weighted by their probability, and is always a DAG: of a cycle
-    the least probable edge goes, and is listed in `pruned_`. Columns of numbers are standardised, since the
-    prior of BGe has a scale; statistics are taken as they are. With `Regimes`, rows that set a variable do
-    not score it.
+    the least probable edge goes, and is listed in `pruned_`. The prior of BGe has a scale, so columns of
+    numbers are standardised first, from rows and from statistics alike: the posterior does not depend on
+    units. With `Regimes`, all rows share one scale, and rows that set a variable do not score it.
 
     References
     ----------
@@ -206,9 +206,7 @@ class BayesianDiscovery(StructureLearner):
 
     def _statistics(self, X: Any) -> Discrete | Gaussian:
         if self.score not in _DISCRETE:
-            stats = gaussian_statistics(X)
-            rows = isinstance(stats, GaussianStats) and not is_statistics(X)
-            return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
+            return standardized(gaussian_statistics(X))
         if is_statistics(X):
             counts: Discrete = discrete_counts(X)
             return counts

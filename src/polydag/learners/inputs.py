@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
+
+import numpy as np
 
 from polydag.data.quality import require_usable
 from polydag.errors import DataError, UsageError
@@ -19,6 +23,7 @@ __all__ = [
     "is_discrete",
     "is_statistics",
     "knowledge_masks",
+    "standardized",
 ]
 
 Gaussian = GaussianStats | Regimes[GaussianStats]
@@ -39,6 +44,18 @@ def gaussian_statistics(X: Any, *, independent: bool = False) -> Gaussian:
     for part in parts:
         require_usable(part, independent=independent)
     return stats
+
+
+def standardized(stats: Gaussian) -> Gaussian:
+    """The statistics after scaling every column to mean zero and variance one over all rows.
+
+    All regimes share one scale: what an intervention does to a mean or a variance is kept.
+    """
+    if isinstance(stats, GaussianStats):
+        return stats.standardized()
+    whole = reduce(add, stats.parts.values())
+    scale = np.sqrt(whole.covariance.diagonal())
+    return Regimes({targets: part.rescaled(whole.mean, scale) for targets, part in stats.parts.items()})
 
 
 def discrete_counts(X: Any) -> Any:

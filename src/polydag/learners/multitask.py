@@ -15,7 +15,7 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.family_tables import tables_of, told_candidates
-from polydag.learners.inputs import is_statistics, knowledge_masks
+from polydag.learners.inputs import knowledge_masks, standardized
 from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -36,7 +36,6 @@ from polydag.posterior.transfer.differences import Differences, from_joint, from
 from polydag.posterior.transfer.theorem1 import require_fit as joint_fit
 from polydag.progress import report
 from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
 _DISCRETE = ("k2", "bdeu", "bds")
@@ -65,7 +64,8 @@ class MultitaskDiscovery(StructureLearner):
     transfer_prior : TransferPrior, optional
         A prior of one's own in place of `lambda_` and `normaliser`, such as `ByDifference`.
     score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for numbers, the others for labels.
+        "bge" is for numbers, the others for labels. It standardises the columns of each task, from rows and
+        from statistics alike, so units do not matter.
     structure_prior : {"fair", "uniform"}
         Of parent sets: every number of parents is equally likely, or every set.
     max_parents : int
@@ -293,13 +293,7 @@ class MultitaskDiscovery(StructureLearner):
             counts = task_counts(tables, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
         stats = task_statistics(tables)
-        raw = [is_statistics(table) for table in tables.values()]
-        if self.transfer == "pool":
-            stats, raw = [pooled(stats)], [any(raw)]
-        return [
-            part.standardized() if isinstance(part, GaussianStats) and not given else part
-            for part, given in zip(stats, raw, strict=True)
-        ]
+        return [standardized(part) for part in ([pooled(stats)] if self.transfer == "pool" else stats)]
 
     def _score(self, stats: Any) -> Score:
         options = {"equivalent_sample_size": self.equivalent_sample_size}
