@@ -6,6 +6,7 @@ out. Exponentials of such differences overflow one way and underflow the other.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +18,18 @@ from numpy.typing import NDArray
 
 from oracles import all_dags
 from polydag.embedded import asia
-from polydag.posterior import exact_posterior, family_table, with_prior
+from polydag.errors import DataError
+from polydag.posterior import dag_posterior, exact_posterior, family_table, with_prior
 from polydag.posterior.dags import dags_by_orders
 from polydag.posterior.dags.partitions import Partitions
 from polydag.posterior.families._sorted_families_kernels import draw, log_sum, predecessors, shares
 from polydag.posterior.families.sorted_families import rank
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
+from polydag.posterior.orders.moves import Orders, random_order
+from polydag.posterior.transfer.weights import Averaged, log_hyp2f1
 from polydag.scores import make_score
-from polydag.stats import DiscreteCounts
+from polydag.stats import DiscreteCounts, GaussianStats
 from tables import random_table
 from test_dag_samples import uniform_over_dags
 
@@ -160,3 +165,103 @@ def test_paths_of_asia_with_many_rows() -> None:
     samples = posterior.sample_dags(2000, random_state=0)
     edge_frequencies_agree(samples.edges.to_numpy(), posterior.probabilities, 2000)
     assert samples.path("smoke", "dysp") > 0.99
+
+
+def ruled_out(table: FamilyTable, seed: int, share: float) -> FamilyTable:
+    """Some families of some nodes are impossible, the empty ones among them."""
+    absent = np.random.default_rng(seed).random(table.scores.shape) < share
+    return table.with_scores(np.where(absent, -np.inf, table.scores))
+
+
+def possible(table: FamilyTable) -> bool:
+    """Whether some order allows a family of every node."""
+    try:
+        random_order(table, np.random.default_rng(0))
+    except DataError:
+        return False
+    return True
+
+
+def log_sums(scores: Array) -> float:
+    return float(np.logaddexp.reduce(scores, initial=-np.inf))
+
+
+@given(seed=st.integers(0, 10**6), gap=st.sampled_from([0.0, 300.0, 600.0, 800.0, 1000.0, 1e4, 1e5]))
+@settings(max_examples=80, deadline=None)
+def test_one_bucket_is_the_exact_posterior(seed: int, gap: float) -> None:
+    """Where families are ruled out, orders that cannot be must not turn into infinities times zero."""
+    table = ruled_out(gapped_table(5, 3, seed, gap), seed, 0.4)
+    if not possible(table):
+        return
+    exact = exact_posterior(table)
+    orders = BucketOrders(scaled(table), 5)
+    edges, log_weight = orders.summed(np.arange(5))
+    tolerance = 1e-11 + 1e-15 * gap
+    np.testing.assert_allclose(edges, exact.probabilities, rtol=0, atol=tolerance)
+    assert log_weight == pytest.approx(exact.log_evidence, rel=1e-13, abs=1e-10)
+    assert exact.family_probabilities is not None
+    families = [orders.families(node, np.arange(5)) for node in range(5)]
+    np.testing.assert_allclose(families, exact.family_probabilities, rtol=0, atol=tolerance)
+
+
+@given(seed=st.integers(0, 10**6), gap=gaps, share=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=60, deadline=None)
+def test_weights_of_orders_and_partitions_after_moves(seed: int, gap: float, share: float) -> None:
+    """What chains keep up to date is what sums over all families give."""
+    table = ruled_out(gapped_table(5, 3, seed, gap), seed, share)
+    if not possible(table):
+        return
+    rng = np.random.default_rng(seed)
+    orders = Orders(table)
+    state, room, desk = orders.start(rng), orders.room(), orders.desk()
+    for power in (1.0, 0.1, 1.0):
+        orders.relocate(state, 10, power, rng, room)
+        orders.arrange(state, 5, power, rng, room, desk)
+        expected = 0.0
+        for node in range(5):
+            members = table.members(node)
+            fits = (np.where(members < 0, -1, state.place[members]) < state.place[node]).all(axis=1)
+            expected += log_sums(table.scores[node, fits])
+        assert state.log_weight == pytest.approx(expected, rel=1e-13, abs=1e-10)
+    space = Partitions(table)
+    parts = space.start(rng)
+    for power in (1.0, 0.1, 1.0):
+        parts, _ = space.advance(parts, power, 50, rng)
+        own = [log_sums(table.scores[node, space.families(node, parts.level)]) for node in range(5)]
+        assert parts.log_weight == pytest.approx(sum(own), rel=1e-13, abs=1e-10)
+
+
+@pytest.mark.parametrize("gap", [0.0, 709.0, 1e4, 1e5])
+def test_chains_of_partitions_agree_with_enumeration(gap: float) -> None:
+    """Their moves draw families, too."""
+    table = greedy_table(4, 3, 3, gap)
+    found = dag_posterior(table, method="mcmc", n_steps=40_000, random_state=1)
+    expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
+    assert np.abs(found.probabilities - expected).max() < 0.03
+
+
+def test_priors_of_thousands_of_variables() -> None:
+    """2F1 grows as (4/3)^u, beyond what a number can hold from u = 2470 on; c itself has the logarithm."""
+    for u in (1, 10, 1000, 3000, 6000):
+        assert log_hyp2f1(u, 1, 2) == pytest.approx(_log_one_two(u), rel=1e-12)
+        assert np.isfinite(Averaged().subsets(u, 3)[np.tril_indices(4)]).all()
+
+
+def _log_one_two(u: int) -> float:
+    """`2F1(u, 1; 2; z) = ((1 - z)^(1 - u) - 1) / ((u - 1) z)`, or `-log(1 - z) / z` for u = 1; z is 1/4."""
+    if u == 1:
+        return math.log(-4 * math.log(0.75))
+    power = (u - 1) * math.log(4 / 3)
+    return power + math.log1p(-math.exp(-power)) - math.log((u - 1) / 4)
+
+
+@pytest.mark.parametrize("rows", [100, 10_000])
+def test_linearly_dependent_columns(rows: int) -> None:
+    """On a large scale the prior vanishes beside the data, and with it what keeps determinants positive."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 4))
+    X[:, 3] = X[:, 0] + X[:, 2]
+    stats = GaussianStats.from_data(1e9 * X, names="abcd")
+    assert np.isfinite(family_table(make_score("bge", stats.standardized()), 3).scores).all()
+    with pytest.raises(DataError, match="Columns a, c, d are linearly dependent"):
+        family_table(make_score("bge", stats), 3)

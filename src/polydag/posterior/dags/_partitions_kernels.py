@@ -169,7 +169,8 @@ def _accept(ranked, level, logs, fresh, lowest, highest, bonus, power, rng):  # 
             new[node] = log_sum(ranked, node, outside, wanted)
             gained += new[node] - logs[node]
             possible -= ranked.tail[ranked.first[node]] - logs[node]
-            if power * (gained + max(possible, 0.0)) < limit:
+            # The limit itself is -inf where the random number is 0.
+            if new[node] == -np.inf or power * (gained + max(possible, 0.0)) < limit:
                 return False
     for node in range(n):
         level[node] = fresh[node]

@@ -225,13 +225,17 @@ def family_shares(node, order, begin, families, room, out):  # type: ignore[no-u
 def _factors(m, size, room):  # type: ignore[no-untyped-def]
     """`Σ_{U ⊇ T} F(U) B(U + i) / F(all)` for the member i at place m: what β_i(π) is multiplied with."""
     last, half = (1 << size) - 1, 1 << (size - 1)
-    # α has done its work, and its place is free.
+    # Each α is read once more before its place is taken.
     h, hb = room.alpha[m, :half], room.alpha_b[m, :half]
     scale, scale_b = 1.0 / room.F[last], room.Fb[last]
     for p in range(half):
         U = ((p >> m) << (m + 1)) | (p & ((1 << m) - 1))
         o = U | (1 << m)
         v, b = _share(room.F[U], room.Fb[U], room.B[o], room.Bb[o], scale, scale_b)
+        if h[p] == 0.0:
+            # No family of i fits, so that no order puts U just before it: without that limit the factor may
+            # overflow, and families that are ruled out would multiply infinity by zero.
+            v = 0.0
         if room.blocked[m]:
             hb[p] = b if v > 0.0 else NOTHING
         else:
