@@ -325,7 +325,7 @@ VARIABLES = [f"x{i}" for i in range(20)]
 
 def config(**options: object) -> LinkedConfig:
     given = {"columns": tuple(VARIABLES), "seed": 1, "settings": {"n_permutations": 1}, **options}
-    return LinkedConfig(data=("pupils.csv",), shape="linked", **given)  # type: ignore[arg-type]
+    return LinkedConfig(data=("pupils.csv",), **given)  # type: ignore[arg-type]
 
 
 def test_names_numbers_and_groups_are_the_same_study(files: Path) -> None:
@@ -416,6 +416,27 @@ def test_rows_left_out_take_their_links_along(files: Path) -> None:
 def test_an_order_makes_bcd_the_method(files: Path) -> None:
     assert config(groups="school", order=tuple(VARIABLES)).method == "bcd"
     assert config(groups="school").method == "ges"
+
+
+def test_the_class_makes_the_study_one_of_linked_rows(files: Path) -> None:
+    given = LinkedConfig(data=("pupils.csv",), columns=tuple(VARIABLES), groups="school", seed=1,
+                         settings={"n_permutations": 1})  # fmt: skip
+    result = runs.perform(given, "run")
+    assert result.graph.names == tuple(VARIABLES)  # without the column of groups
+    assert result.measures["effective_n"] < N
+    assert 'shape = "linked"' in Path("run/config.toml").read_text()
+    line = ["fit", "--config", "run/config.toml", "-q", "--out"]
+    for folder, shape in (("again", []), ("same", ["--as", "linked"])):
+        done = CliRunner().invoke(app, [*line, folder, *shape])
+        assert done.exit_code == 0, done.output
+        assert Path(folder, "edges.csv").read_bytes() == Path("run/edges.csv").read_bytes()
+    done = CliRunner().invoke(app, [*line, "other", "--as", "pooled"])
+    assert done.exit_code == 2
+    assert "--as pooled does not fit" in " ".join(done.output.split())
+    Path("round.toml").write_text(Path("run/config.toml").read_text().replace('"linked"', '"round"'))
+    done = CliRunner().invoke(app, ["fit", "--config", "round.toml", "-q"])
+    assert done.exit_code == 2
+    assert "No study has the shape 'round'" in " ".join(done.output.split())
 
 
 def test_options_of_another_shape(files: Path) -> None:

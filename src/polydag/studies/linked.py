@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.studies import methods
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import fitted, result_of
 from polydag.studies.inputs import Inputs, file_mark, read_knowledge, read_table, require_known
 from polydag.studies.result import Result
@@ -48,6 +48,8 @@ class LinkedConfig(Config):
     order : tuple of str, optional
         All variables, causes before effects; for the method `bcd`, which it makes the default.
     """
+
+    shape: ClassVar[str] = "linked"
 
     method: str = ""
     links: str | None = None
@@ -227,6 +229,7 @@ def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
     from polydag.learners import LinkedRowsDAG
     from polydag.sources import LinkedRows
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
     settings, given = settings_of(config)
