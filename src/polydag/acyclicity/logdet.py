@@ -1,23 +1,24 @@
 """The log-determinant (Bello et al. 2022): `h = −log det(I − V)`, `∂h/∂V = (I − V)⁻ᵀ`.
 
-It is defined where the spectral radius of V is below one, and counts closed walks of length k weighted by
-1/k, so it feels long cycles that the exponential hardly sees.
+It is defined if the spectral radius of V is below one. It counts closed walks with weight 1/k for length k,
+so it responds to long cycles that hardly change the exponential.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dgetrf, dgetri
+
+from polydag.arrays import Array
 
 _ROUNDING = 1e-9
 
 
 class LogDet:
-    """Infinite outside the M-matrices, where the inverse stops being non-negative."""
+    """Infinite unless `I − V` is an M-matrix; beyond these its inverse is no longer non-negative."""
 
-    def value_and_grad(self, V: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """`h(V)` and `∂h/∂V` from one LU factorisation; infinite at a spectral radius of one or more."""
+    def value_and_grad(self, V: Array) -> tuple[float, Array]:
+        """`h(V)` and `∂h/∂V` from one LU factorisation; infinite if the spectral radius is at least one."""
         matrix = np.negative(V)
         matrix.flat[:: len(V) + 1] += 1.0
         factors, pivots, singular = dgetrf(matrix)

@@ -109,7 +109,7 @@ def server_step(
         if gain <= tolerance * abs(value):
             converged = True
             break
-    return Point(theta, acyclicity.value_and_grad(shape.closeness(theta))[0], converged)
+    return Point(theta, acyclicity.value_and_grad(shape.influence(theta))[0], converged)
 
 
 def augmented(alpha: float, rho1: float) -> Price:

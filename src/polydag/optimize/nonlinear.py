@@ -199,7 +199,7 @@ def smooth_penalties(
     shape: Shape, penalties: Penalties, acyclicity: Acyclicity, price: Price, theta: Array
 ) -> Smooth:
     """Sparsity, ridge and cycles, the last priced by a function of h and its slope; infinite outside."""
-    h, slope = acyclicity.value_and_grad(shape.closeness(theta))
+    h, slope = acyclicity.value_and_grad(shape.influence(theta))
     if not np.isfinite(h):
         return Smooth(np.inf, np.zeros_like(theta), slope)
     value, gradient = shape.sparsity(theta, penalties.effects)
@@ -245,7 +245,7 @@ def follow_path(
 
         end = minimise(function, theta, lasso, held, told=told)
         theta = end.theta
-        h = acyclicity.value_and_grad(shape.closeness(theta))[0]
+        h = acyclicity.value_and_grad(shape.influence(theta))[0]
         objective = end.value - h / mu
         stages.append(Stage(lambda_, mu, end.n_iter, end.n_evaluations, objective, h, end.converged))
         if np.isinf(mu) or (h <= _ACYCLIC and end.converged):
@@ -254,7 +254,7 @@ def follow_path(
             mu /= 10
             loss = losses()
     residuals = loss.squared_residuals(theta)
-    return Solution(lambda_, theta, shape.closeness(theta), residuals, objective, h, tuple(stages))
+    return Solution(lambda_, theta, shape.influence(theta), residuals, objective, h, tuple(stages))
 
 
 def solve_mlp(
@@ -292,7 +292,7 @@ def solve_masked(
     """Networks behind a mask that tells the edges; each stage draws its noise afresh."""
     rng = np.random.default_rng(random_state)
     shape = MaskedShape(rows.shape[1], hidden)
-    start = shape.doubt(shape.start(rng), ~order_of_rows(rows, masks))
+    start = shape.make_unlikely(shape.start(rng), ~order_of_rows(rows, masks))
     start, held = shape.hold(start, masks.forbidden)
     penalties = Penalties(effect_rates(lambda_, masks), lambda2)
 
