@@ -21,11 +21,12 @@ from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.mlp import MLP, MLPShape
-from polydag.optimize.additive import additive_order, with_functions
-from polydag.optimize.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.optimize.additive_order import additive_order, with_functions
+from polydag.optimize.network_choice import network_bic, penalty_path
 from polydag.optimize.network_steps import augmented, local_step, server_step
 from polydag.optimize.nonlinear import Penalties, central, effect_rates, minimise, solve_mlp, standard_rows
-from polydag.optimize.order import predecessors
+from polydag.optimize.pruning import threshold_graph
+from polydag.optimize.variance_order import predecessors
 from polydag.progress import Step
 from polydag.studies import pooled
 from polydag.studies.config import Config

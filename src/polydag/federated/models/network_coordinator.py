@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.arrays import Array
 from polydag.acyclicity import ACYCLICITY
+from polydag.arrays import Array
 from polydag.federated.models.interface import Sizes, Step
 from polydag.federated.models.network_site import Kind, network_shape
 from polydag.federated.models.regime_groups import centre_question, require_spread
@@ -27,9 +27,10 @@ from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
 from polydag.losses.masked import MaskedShape
 from polydag.losses.mlp import MLPShape
-from polydag.optimize.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.optimize.network_choice import network_bic, penalty_path
 from polydag.optimize.network_steps import augmented, server_step
 from polydag.optimize.nonlinear import Penalties, effect_rates
+from polydag.optimize.pruning import threshold_graph
 
 _TOLD = ("centre", "rows", "error", "log_scales")
 _CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
