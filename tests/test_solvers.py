@@ -15,11 +15,11 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
 from polydag.knowledge import Knowledge, Masks
 from polydag.losses import LeastSquares
-from polydag.optimize._penalised_kernels import elastic_net_columns, promised_change, quadratic_and_lasso
+from polydag.optimize._penalised_kernels import elastic_net_columns, predicted_change, quadratic_and_lasso
 from polydag.optimize.notears import follow_path, lambda_path, lasso_rates, order_start, solve, solve_path
-from polydag.optimize.order import conditional_variance_order, predecessors
 from polydag.optimize.penalised import Penalty, descend
 from polydag.optimize.pruning import prune
+from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.regression import extended_bic_penalty, fit_graph, select_parents
 from polydag.stats import GaussianStats, Regimes
 
@@ -155,7 +155,7 @@ def test_one_pass_kernels_equal_their_numpy_twins(seed: int) -> None:
     expected = 0.5 * ((C - W) * R).sum() + (cost * np.abs(W)).sum()
     assert quadratic_and_lasso(W, R, C, cost) == pytest.approx(expected)
     slope = ((ridge * W - R) * (T - W)).sum() + (cost * (np.abs(T) - np.abs(W))).sum()
-    assert promised_change(W, R, T, ridge, cost) == pytest.approx(slope)
+    assert predicted_change(W, R, T, ridge, cost) == pytest.approx(slope)
 
 
 @pytest.mark.parametrize("name", ACYCLICITY)

@@ -1,7 +1,7 @@
 """The log-determinant (Bello et al. 2022): `h = −log det(I − V)`, `∂h/∂V = (I − V)⁻ᵀ`.
 
-It is defined where the spectral radius of V is below one, and counts closed walks of length k weighted by
-1/k, so it feels long cycles that the exponential hardly sees.
+It is defined if the spectral radius of V is below one. It counts closed walks with weight 1/k for length k,
+so it responds to long cycles that hardly change the exponential.
 
 Weights between columns in very different units are large, and rounding in `(I − V)⁻¹` may then exceed the
 entries that decide whether V lies in the domain. A diagonal similarity changes neither the determinant nor
@@ -11,21 +11,20 @@ the signs of the inverse, so such a matrix is balanced first (Parlett and Reinsc
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import matrix_balance
 from scipy.linalg.lapack import dgetrf, dgetri
 
-Array = NDArray[np.float64]
+from polydag.arrays import Array
 
 _ROUNDING = 1e-9
 _MIXED_UNITS = 1e6  # a squared weight this large comes from units, and costs digits unless balanced
 
 
 class LogDet:
-    """Infinite outside the M-matrices, where the inverse stops being non-negative."""
+    """Infinite unless `I − V` is an M-matrix; beyond these its inverse is no longer non-negative."""
 
     def value_and_grad(self, V: Array) -> tuple[float, Array]:
-        """`h(V)` and `∂h/∂V` from one LU factorisation; infinite at a spectral radius of one or more."""
+        """`h(V)` and `∂h/∂V` from one LU factorisation; infinite if the spectral radius is at least one."""
         if V.max(initial=0.0) > _MIXED_UNITS:
             return _balanced(V)
         value, inverse = _factorised(V)

@@ -25,10 +25,10 @@ from polydag.learners.inputs import knowledge_masks
 from polydag.learners.notears import Notears
 from polydag.learners.party_networks import Networks
 from polydag.losses.lagged import (
-    apart,
     check_lags,
     lagged_statistics,
     nothing_changes_the_past,
+    split_lags,
     variables_of,
 )
 from polydag.stats import GaussianStats, Regimes
@@ -166,7 +166,7 @@ class Lagged(Linear):
 
     def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
         """The two sorts of effects by themselves."""
-        within, lag_weights = apart(graph, settings.lags)
+        within, lag_weights = split_lags(graph, settings.lags)
         return {"instantaneous_graph_": within, "lag_weights_": lag_weights}
 
 

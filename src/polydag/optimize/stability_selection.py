@@ -1,9 +1,10 @@
-"""A penalty chosen by stability, after StARS (Liu, Roeder and Wasserman 2010).
+"""Choose a penalty by stability, after StARS (Liu, Roeder and Wasserman 2010).
 
-The graph is learned from random halves of the rows. An edge found in a share θ of them is unstable by
-2θ(1 − θ); the penalty is taken at which the average over the edges that were ever found is least. (StARS
-takes the first below a limit, coming from the empty graph. Here the graph is pruned by a criterion at every
-penalty, so that large penalties give biased graphs rather than empty ones, and are often less stable.)
+The graph is learned from random halves of the rows. An edge found in a proportion θ of them has instability
+2θ(1 − θ). The chosen penalty minimises the mean instability over the edges that were found at least once.
+StARS instead starts from the empty graph and takes the first penalty below a limit. Here the graph is pruned
+by a criterion at every penalty, so large penalties give biased graphs rather than empty ones, and these are
+often less stable.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import Acyclicity
+from polydag.arrays import Array
 from polydag.checkpoint import piece
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
@@ -35,14 +37,14 @@ def stable_lambda(
     threshold: float | Literal["ebic"],
     random_state: int | None,
 ) -> float:
-    """The penalty of a path whose graph changes least; the largest of several."""
+    """The penalty whose graph is most stable; the first of `lambdas` among ties."""
     values, _ = numeric_rows(rows)
     rng = np.random.default_rng(random_state)
     found = np.zeros((len(lambdas), *masks.required.shape))
     for draw in range(_HALVES):
         half = values[rng.permutation(len(values))[: (len(values) + 1) // 2]]
 
-        def learn(half: NDArray[np.float64] = half) -> dict[str, NDArray[Any]]:
+        def learn(half: Array = half) -> dict[str, NDArray[Any]]:
             loss = LeastSquares.from_stats(GaussianStats.from_data(half))
             graphs = []
             for lambda_ in lambdas:
@@ -54,6 +56,6 @@ def stable_lambda(
         found += piece(f"half-{draw}", learn)["graphs"]
         report("stability", draw + 1, _HALVES)
     share = found / _HALVES
-    ever = np.maximum((found > 0).sum(axis=(1, 2)), 1)
-    unstable = (2 * share * (1 - share)).sum(axis=(1, 2)) / ever
-    return lambdas[int(np.argmin(unstable))]
+    n_found = np.maximum((found > 0).sum(axis=(1, 2)), 1)
+    instability = (2 * share * (1 - share)).sum(axis=(1, 2)) / n_found
+    return lambdas[int(np.argmin(instability))]
