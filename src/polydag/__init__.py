@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.posterior.mcmc.chains import Chains
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ _HOMES = {
     "BOSS": "polydag.learners",
     "BayesianDiscovery": "polydag.learners",
     "Bootstrap": "polydag.learners",
+    "Chains": "polydag.posterior.mcmc.chains",
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
@@ -60,6 +62,7 @@ __all__ = [
     "PC",
     "BayesianDiscovery",
     "Bootstrap",
+    "Chains",
     "DiscreteCounts",
     "Edge",
     "EqualVariance",

@@ -21,6 +21,7 @@ from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import jobs
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,9 +158,7 @@ def dag_posterior(
     table: FamilyTable,
     *,
     method: Method = "auto",
-    n_chains: int = 4,
-    n_steps: int | None = None,
-    burn_in: int | None = None,
+    chains: Chains = DEFAULT_CHAINS,
     n_jobs: int = 1,
     memory: float | None = None,
     random_state: int | None = None,
@@ -173,8 +172,8 @@ def dag_posterior(
     method : {"auto", "exact", "mcmc"}
         "exact" draws DAGs from exact orders and weights them; "mcmc" samples partitions; "auto" takes
         weights where orders fit and a first thousand draws shows that enough will be left in effect.
-    n_chains, n_steps, burn_in : int, optional
-        Of the chains; see `partition_posterior`.
+    chains : Chains
+        How many chains of partitions, and how long; see `partition_posterior`.
     n_jobs : int
         Threads for sums, processes for chains.
     memory : float, optional
@@ -184,9 +183,7 @@ def dag_posterior(
     """
     if method == "exact" or (method == "auto" and _weights_do(table, n_jobs, memory, random_state)):
         return weighted_posterior(table, n_jobs=n_jobs, memory=memory, random_state=random_state)
-    return partition_posterior(
-        table, n_chains=n_chains, n_steps=n_steps, burn_in=burn_in, n_jobs=n_jobs, random_state=random_state
-    )
+    return partition_posterior(table, chains=chains, n_jobs=n_jobs, random_state=random_state)
 
 
 def _weights_do(table: FamilyTable, n_jobs: int, memory: float | None, random_state: int | None) -> bool:
