@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polydag import GaussianStats, Knowledge, Regimes, simulate
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
-from polydag.optimize.climbing import climb
+from polydag.optimize.hill_climbing import climb
 from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune
 from polydag.orientation import topological_order
 from polydag.regression import fit_graph

@@ -520,7 +520,7 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
         ({"participation": "half"}, "participation"),
         ({"min_rows": "a"}, "min_rows"),
         ({"min_rows": 2.5}, "min_rows"),
-        ({"privacy": "total"}, "privacy"),
+        ({"privacy": "total"}, "mode"),
         ({"learner": Notears()}, "learner"),
         ({"learner": GES(), "method": "moments", "lambda_": "stability"}, "GES has settings of its own"),
     ],

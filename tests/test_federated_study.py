@@ -216,9 +216,9 @@ def test_pieces_of_other_settings_are_not_taken(files: list[str], tmp_path: Path
 def test_the_key_of_pieces_does_not_depend_on_the_process() -> None:
     script = (
         "from polydag import FederatedNotears, GES, Knowledge\n"
-        "from polydag.learners.federated import _canonical\n"
+        "from polydag.federated.protocol.fingerprint import fingerprint\n"
         "known = Knowledge(forbidden=[('a', 'b'), ('c', 'd'), ('e', 'f'), ('g', 'h')])\n"
-        "print(_canonical(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
+        "print(fingerprint(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
     )
     told = {
         subprocess.run(

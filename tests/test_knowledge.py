@@ -29,7 +29,7 @@ def edges_of(mask: Mask, names: str) -> set[str]:
         ({"required": [("a", "b")], "forbidden": [("a", "b")]}, "Both required and forbidden: a -> b"),
         ({"required": [("a", "b"), ("b", "c"), ("c", "a")]}, "cycle: a -> b -> c -> a"),
         ({"required": [("z", "b"), ("b", "c"), ("c", "b")]}, "cycle: b -> c -> b"),
-        ({"tiers": [["a"], ["b", "a"]]}, r"a stands twice in the tiers \(1 and 2\)"),
+        ({"tiers": [["a"], ["b", "a"]]}, r"a is in two tiers \(1 and 2\)"),
         ({"tiers": ["age", "cancer"]}, r"got 'age'. Write \['age'\]"),
         (
             {"required": [("late", "early")], "tiers": [["early"], ["late"]]},
@@ -48,7 +48,7 @@ def test_contradictions_name_the_edges(arguments: dict[str, object], message: st
 
 def test_unknown_variables_are_named() -> None:
     knowledge = Knowledge(forbidden=[("a", "q")], tiers=[["r"], ["b"]])
-    with pytest.raises(DataError, match=r"names q, r, which is not among the variables \(a, b\)"):
+    with pytest.raises(DataError, match=r"refers to q, r, which is not among the variables \(a, b\)"):
         knowledge.masks(["a", "b"])
 
 

@@ -242,11 +242,11 @@ def test_rankings_refuse_what_they_cannot_judge() -> None:
     true = Graph.from_edges("ab", ["ab"])
     with pytest.raises(DataError, match="no edges"):
         metrics.roc_auc(true=Graph.from_edges("ab"), scores=np.zeros((2, 2)))
-    with pytest.raises(DataError, match="every pair both ways"):
+    with pytest.raises(DataError, match="every pair in both directions"):
         metrics.roc_auc(true=Graph.from_edges("ab", undirected=["ab"]), scores=np.zeros((2, 2)))
     with pytest.raises(DataError, match="b -> a is missing"):
         metrics.average_precision(true=true, scores=[[np.nan, 1], [np.nan, 0]])
-    with pytest.raises(DataError, match=r"shape \(3, 3\) do not fit 2 nodes"):
+    with pytest.raises(DataError, match=r"shape \(3, 3\) do not match 2 nodes"):
         metrics.roc_auc(true=true, scores=np.zeros((3, 3)))
     with pytest.raises(DataError, match=r"\(its columns\) lacks b; the true graph lacks c"):
         metrics.roc_auc(
@@ -357,7 +357,7 @@ def test_a_supergraph_in_order_makes_no_parent_aid_mistake_but_its_reverse_does(
 )
 def test_aid_refuses_what_is_neither_dag_nor_cpdag(graph: Graph) -> None:
     dag = Graph.from_edges(graph.names)
-    with pytest.raises(DataError, match="The estimate is neither a DAG nor the CPDAG"):
+    with pytest.raises(DataError, match="The estimate is neither a DAG nor a CPDAG"):
         metrics.parent_aid(true=dag, estimate=graph)
     with pytest.raises(DataError, match="The true graph is neither"):
         metrics.ancestor_aid(true=graph, estimate=dag)

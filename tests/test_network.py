@@ -155,12 +155,12 @@ def test_sample_keeps_labels_in_order_and_repeats_with_the_seed() -> None:
         ({"tables": {"a": [0.5, 0.5], "b": [[0.9, 0.1], [0.5, 0.4]]}}, r"b given a = no.*0\.9"),
         ({"tables": {"a": [0.5, 0.5], "b": [[0.9, 0.1], [1.5, -0.5]]}}, "b given a = no"),
         ({"tables": {"a": [0.5, 0.6], "b": [[0.9, 0.1], [0.5, 0.5]]}}, "probabilities of a must"),
-        ({"tables": {"a": [0.5, 0.5], "b": [0.9, 0.1]}}, r"table of b has the shape \(2,\)"),
+        ({"tables": {"a": [0.5, 0.5], "b": [0.9, 0.1]}}, r"table of b has shape \(2,\)"),
         ({"tables": {"a": [0.5, 0.5]}}, "b has no probability table"),
         ({"parents": {"b": ["a"], "a": ["b"]}}, "cycle"),
-        ({"parents": {"b": ["a", "a"]}}, "named twice"),
-        ({"parents": {"q": ["a"]}}, "parents of q"),
-        ({"levels": {"a": ["yes", "yes"], "b": ["0", "1"]}}, "labels of a must be unique"),
+        ({"parents": {"b": ["a", "a"]}}, "listed twice"),
+        ({"parents": {"q": ["a"]}}, "q has parents but is not a variable"),
+        ({"levels": {"a": ["yes", "yes"], "b": ["0", "1"]}}, "a needs at least one label, and unique ones"),
     ],
 )
 def test_bad_networks_say_what_is_wrong(change: dict[str, object], message: str) -> None:

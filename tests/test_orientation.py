@@ -108,7 +108,7 @@ def test_extension_of_a_cpdag_is_a_member_of_its_class(A: Mask) -> None:
 
 
 def test_extension_exists_exactly_where_enumeration_finds_one() -> None:
-    """All partly directed graphs of three nodes, and a sample of those of four."""
+    """All partially directed graphs of three nodes, and a sample of those of four."""
     rng = np.random.default_rng(0)
     cases = [np.array([int(bit) for bit in f"{code:06b}"], dtype=bool) for code in range(64)]
     cases += [rng.random(12) < 0.6 for _ in range(300)]

@@ -98,7 +98,7 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--method", "guess"], 2, "Known are auto, exact, mcmc"),
+        (["--method", "guess"], 2, "Known are auto, exact, weighted, mcmc"),
         (["--bootstrap", "5"], 2, "--bootstrap is not for it"),
         (["--set", "max_parents=2.5"], 2, "whole number"),
         (["--set", "colour=red"], 2, "has no setting colour"),

@@ -310,12 +310,12 @@ def test_a_site_answers_nothing_without_noise_and_nothing_past_its_plan(parts: l
 @pytest.mark.parametrize(
     ("setting", "why"),
     [
-        ({"epsilon": -1.0}, "epsilon must be positive"),
+        ({"epsilon": -1.0}, "epsilon must be a number above 0"),
         ({"epsilon": 1.0, "delta": 2.0}, "delta"),
-        ({"epsilon": 1.0, "privacy": "none"}, "privacy='masked'"),
+        ({"epsilon": 1.0, "privacy": "none"}, "mode='masked'"),
         ({"epsilon": 1.0, "method": "voting"}, "moments, admm, fedavg"),
         ({"epsilon": 1.0, "method": "fedavg", "participation": 0.5}, "no participation"),
-        ({"epsilon": 1.0, "bounds": {"x0": (0, 1)}}, "x1 has None"),
+        ({"epsilon": 1.0, "bounds": {"x0": (0, 1)}}, "x1 it is None"),
         ({"epsilon": 1.0, "bounds": (3, 1)}, "bounds must hold"),
         ({"bounds": (0, 1)}, "give epsilon"),
     ],

@@ -62,7 +62,7 @@ def test_dag_usage_errors() -> None:
     for wrong in ({}, {"expected_edges": 1, "n_edges": 1}):
         with pytest.raises(UsageError, match="either expected_edges or n_edges"):
             simulate.dag(5, **wrong)
-    with pytest.raises(UsageError, match="between 0 and 10 edges; 11"):
+    with pytest.raises(UsageError, match="between 0 and 10 edges; got 11"):
         simulate.dag(5, n_edges=11)
     with pytest.raises(UsageError, match='"er" or "sf"'):
         simulate.dag(5, n_edges=1, kind="ba")

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polydag import data, formats, metrics, simulate
+    from polydag import data, formats, metrics, simulate, sources
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
     from polydag.learners import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RowDecorrelator,
     )
     from polydag.posterior.mcmc.chains import Chains
+    from polydag.sources import LinkedRows, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _HOMES = {
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
+    "LinkedRows": "polydag.sources",
     "LinkedRowsDAG": "polydag.learners",
     "MultitaskDiscovery": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
@@ -53,8 +55,9 @@ _HOMES = {
     "NotearsLagged": "polydag.learners",
     "NotearsMLP": "polydag.learners",
     "PC": "polydag.learners",
+    "Tasks": "polydag.sources",
 }
-_MODULES = ("data", "formats", "metrics", "simulate")
+_MODULES = ("data", "formats", "metrics", "simulate", "sources")
 
 __all__ = [
     "BOSS",
@@ -70,6 +73,7 @@ __all__ = [
     "GaussianStats",
     "Graph",
     "Knowledge",
+    "LinkedRows",
     "LinkedRowsDAG",
     "MultitaskDiscovery",
     "Notears",
@@ -77,10 +81,12 @@ __all__ = [
     "NotearsMLP",
     "Regimes",
     "RowDecorrelator",
+    "Tasks",
     "data",
     "formats",
     "metrics",
     "simulate",
+    "sources",
 ]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from polydag.arrays import Array
 from polydag.data.discretize import discretize
-from polydag.errors import ConvergenceWarning
+from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
@@ -22,10 +22,12 @@ from polydag.learners.inputs import (
     gaussian_statistics,
     is_statistics,
     knowledge_masks,
+    standardized,
 )
 from polydag.learners.labels import as_frame, not_labels, numbers_of
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
+from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -35,7 +37,6 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
 
 DISCRETE_SCORES = ("k2", "bdeu", "bds")
 # Parameters that all learners of posteriors share.
@@ -64,15 +65,16 @@ class BayesianDiscovery(StructureLearner):
         parent set.
     max_parents : int
         The largest in-degree. A bound beyond the number of other variables has no effect.
-    method : {"auto", "exact", "mcmc"}
+    method : {"auto", "exact", "weighted", "mcmc"}
         "exact" sums over all orders, for up to 25 to 29 variables. "mcmc" samples orders by Markov chains,
         for any number of variables. "auto" is exact where that fits into memory and takes a few minutes at
-        most.
+        most. "weighted" is for `over="dags"`.
     over : {"orders", "dags"}
         What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
-        which makes sums fast; with "dags" it counts once. For "dags", "exact" draws DAGs from exact orders
-        and weights them, "mcmc" samples ordered partitions, and "auto" weights draws if enough of them remain
-        in effect.
+        which makes sums fast; with "dags" it counts once. For "dags", "exact" sums over all DAGs, for up to
+        about 20 variables; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples ordered
+        partitions; "auto" is exact for up to 18 variables, and for more weights draws if enough of them
+        remain in effect.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column; 0.5 is neutral, 0 forbids, 1 requires an edge.
     equivalent_sample_size : float
@@ -105,7 +107,8 @@ class BayesianDiscovery(StructureLearner):
     best_score_ : float
         Its log score.
     log_evidence_ : float or None
-        The log of the sum over orders (prior factors are not normalised); None for "mcmc".
+        The log of the sum over orders, or over DAGs (prior factors are not normalised); None where these
+        are sampled.
     converged_ : bool
         Whether the chains have mixed; True for the exact method. If not, a `ConvergenceWarning` is raised.
     history_ : DataFrame
@@ -118,9 +121,9 @@ class BayesianDiscovery(StructureLearner):
     Notes
     -----
     `graph_` is always a DAG, weighted by the probabilities: the least probable edge of each cycle is removed
-    and listed in `pruned_`. Continuous columns are standardised, since the prior of BGe has a scale;
-    statistics are used as given. With `Regimes`, rows in which a variable was set do not contribute to its
-    score.
+    and listed in `pruned_`. The prior of BGe has a scale, so continuous columns are standardised, from rows
+    and from statistics alike, and the posterior does not depend on units. With `Regimes`, all rows share one
+    scale, and rows in which a variable was set do not contribute to its score.
 
     References
     ----------
@@ -128,6 +131,7 @@ class BayesianDiscovery(StructureLearner):
     Koivisto, M. (2006). Advances in exact Bayesian structure discovery in Bayesian networks.
     Silander, T. and Myllymäki, P. (2006). A simple approach for finding the globally optimal Bayesian network
     structure.
+    Tian, J. and He, R. (2009). Computing posterior probabilities of structural features in Bayesian networks.
     Niinimäki, T., Parviainen, P. and Koivisto, M. (2011). Partial order MCMC for structure discovery in
     Bayesian networks.
     Kuipers, J. and Moffa, G. (2017). Partition MCMC for inference on acyclic digraphs.
@@ -142,6 +146,7 @@ class BayesianDiscovery(StructureLearner):
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **POSTERIOR_CONSTRAINTS,
+        "method": one_of("auto", "exact", "weighted", "mcmc"),
         "over": one_of("orders", "dags"),
     }
 
@@ -190,8 +195,12 @@ class BayesianDiscovery(StructureLearner):
         """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
         self._check_parameters()
         stats = self._statistics(X)
-        if self.method == "exact":  # refused before a long computation
-            require_fit(len(stats.names), self._memory())
+        # Refused before a long computation.
+        if self.method == "weighted" and self.over != "dags":
+            raise UsageError("method='weighted' is for over='dags'.")
+        if self.method in ("exact", "weighted"):
+            summed = self.over == "dags" and self.method == "exact"
+            (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
         options = {"equivalent_sample_size": self.equivalent_sample_size}
@@ -201,15 +210,17 @@ class BayesianDiscovery(StructureLearner):
 
     def _statistics(self, X: Any) -> Discrete | Gaussian:
         if self.score not in DISCRETE_SCORES:
-            stats = gaussian_statistics(X)
-            rows = isinstance(stats, GaussianStats) and not is_statistics(X)
-            return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
+            return standardized(gaussian_statistics(X))
         if is_statistics(X):
-            return discrete_counts(X)
+            counts: Discrete = discrete_counts(X)
+            return counts
         frame, numbers = as_frame(X), numbers_of(X)
         if numbers and self.discretize is None:
             raise not_labels(frame, numbers, self.score)
-        return discrete_counts(discretize(frame, self.discretize, numbers) if self.discretize else frame)
+        found: Discrete = discrete_counts(
+            discretize(frame, self.discretize, numbers) if self.discretize else frame
+        )
+        return found
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
         (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)

@@ -19,7 +19,7 @@ class BOSS(EquivalenceLearner):
     penalty : float
         Of the BIC: each edge must pay for this many times its parameters' `½ log n`. Only for score "bic".
     score : {"auto", "bic", "bge", "bdeu", "bds", "k2"}
-        "auto" is BIC for numbers and BDeu for labels.
+        "auto" is BIC for numbers and BDeu for labels. "bge" scores standardised columns.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional

@@ -11,7 +11,7 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
-from polydag.optimize.order import conditional_variance_order, predecessors
+from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.regression import fit_graph
 
 

@@ -15,7 +15,15 @@ from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
+from polydag.learners.inputs import (
+    Discrete,
+    Gaussian,
+    discrete_counts,
+    gaussian_statistics,
+    is_discrete,
+    knowledge_masks,
+    standardized,
+)
 from polydag.scores import SCORES, Score, make_score
 
 _DISCRETE = ("bdeu", "bds", "k2")
@@ -63,11 +71,18 @@ class EquivalenceLearner(StructureLearner):
         if self.score not in ("auto", *SCORES):
             raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
         labels = self.score in _DISCRETE if self.score != "auto" else is_discrete(X)
-        stats = discrete_counts(X) if labels else gaussian_statistics(X)
         name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
         options = {"penalty": self.penalty} if name == "bic" else {}
+        stats: Discrete | Gaussian
+        scored: Discrete | Gaussian
+        if labels:
+            stats = scored = discrete_counts(X)
+        else:
+            stats = gaussian_statistics(X)
+            # The prior of BGe has a scale; weights stay in the units of the data.
+            scored = standardized(stats) if name == "bge" else stats
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
-        found = self._search(make_score(name, stats, **options), masks)
+        found = self._search(make_score(name, scored, **options), masks)
         member = orientation.consistent_extension(found.adjacency)
         assert member is not None  # the search stays within classes of DAGs
         graph, self.dag_ = class_and_member(found.adjacency, member, stats)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
 from numbers import Real
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.federated import Federation, Local, Program
-from polydag.federated.protocol.disclosure import Disclosed
+from polydag.errors import ConvergenceWarning, DataError, UsageError
+from polydag.federated import Local
+from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.programs import columns_of_most
-from polydag.federated.protocol.resume import run_in_pieces
+from polydag.federated.session import data_fingerprint, one_after_the_other, run_study
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
@@ -33,8 +32,8 @@ from polydag.learners.party_methods import (
 )
 from polydag.learners.party_models import FAMILIES
 from polydag.learners.party_networks import LAMBDA2
-from polydag.learners.party_privacy import PRIVACY, check_privacy, keep_ledgers, private_local, study
-from polydag.learners.site_stability import one_after_the_other, stable_lambda
+from polydag.learners.party_privacy import check_privacy, privacy_of, private_local
+from polydag.learners.site_stability import stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
 Table = Any
@@ -224,20 +223,23 @@ class FederatedNotears(StructureLearner):
         locals_ = self._locals(X)
         names = columns_of_most(local.names for local in locals_.values())
         masks = FAMILIES[self.model].masks(self, names)
-        mark = f"{_canonical(self)} {_mark(locals_)}"
-        lambda_, disclosed = self._penalty(locals_, mark)
+        key = fingerprint(self)
+        lambda_, disclosed = self._penalty(locals_, f"{key} {data_fingerprint(locals_)}")
         program = program_of(self, locals_, masks, lambda_)
-        federation = self._run(program, locals_, f"{lambda_} {mark}")
-        self._tell(federation, disclosed)
-        found = read(self, program, federation.coordinator.result, locals_, masks, lambda_)
+        outcome = run_study(
+            program, locals_, privacy_of(self), min_rows=self.min_rows, key=f"{lambda_} {key}"
+        )
+        self.protection_ = outcome.protection
+        self.disclosure_ = one_after_the_other([*disclosed, outcome.disclosure])
+        found = read(self, program, outcome.result, locals_, masks, lambda_)
         self.lambda_used_, self.criterion_ = found.lambda_, found.criterion
-        self.varsortability_ = follows_variances(found.graph, federation.coordinator.result)
+        self.varsortability_ = follows_variances(found.graph, outcome.result)
         besides = {**found.besides, **FAMILIES[self.model].besides(self, found.graph)}
         for name, value in besides.items():
             setattr(self, name, value)
         self._keep(found.graph, raw_weights=found.raw_weights, history=found.history, pruned=found.pruned,
                    converged=found.converged, n_iter=found.n_iter)  # fmt: skip
-        self.n_rounds_ = federation.coordinator.round - 1
+        self.n_rounds_ = outcome.n_rounds
         if not self.converged_:
             warnings.warn(
                 f"{self.method} stopped after {self.n_rounds_} rounds before it had settled; the graph is "
@@ -253,7 +255,6 @@ class FederatedNotears(StructureLearner):
             ("schedule", ("default", "paper")),
             ("model", tuple(FAMILIES)),
             ("acyclicity", tuple(ACYCLICITY)),
-            ("privacy", PRIVACY),
         ):
             if getattr(self, name) not in allowed:
                 told = ", ".join(allowed)
@@ -322,21 +323,6 @@ class FederatedNotears(StructureLearner):
             return chosen.lambda_, [chosen.disclosure]
         return self.lambda_, []
 
-    def _run(self, program: Program, locals_: Mapping[str, Local], key: str) -> Federation:
-        """Carry the study through, in one process; what is finished of it survives an interruption."""
-        coordinator, sites, self.protection_ = study(self, program, locals_)
-        federation = run_in_pieces(coordinator, sites, key)
-        keep_ledgers(self, federation)
-        return federation
-
-    def _tell(self, federation: Federation, before: list[pd.DataFrame]) -> None:
-        """Keep the ledger; pass on what sites noticed."""
-        now = pd.DataFrame(federation.disclosed, columns=list(Disclosed._fields))
-        self.disclosure_ = one_after_the_other([*before, now])
-        for name, site in federation.sites.items():
-            for note in dict.fromkeys(site.notes):
-                warnings.warn(f"{name}: {note}", DataWarning, stacklevel=3)
-
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
@@ -353,26 +339,3 @@ def _require_numbers(table: Table) -> None:
             f"column {truths[0]} holds True and False, which are labels, not numbers. Leave it out at every "
             "party, or turn it into numbers."
         )
-
-
-def _canonical(value: Any) -> str:
-    """Settings as text that is the same in every process: sets have no order, and long texts are cut."""
-    if isinstance(value, Knowledge):
-        return _canonical([sorted(value.required), sorted(value.forbidden), value.tiers])
-    if hasattr(value, "get_params"):
-        return f"{type(value).__name__}({_canonical(value.get_params(deep=False))})"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_canonical(value[name])}" for name in sorted(value))
-    if isinstance(value, (set, frozenset)):
-        return _canonical(sorted(value, key=str))
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_canonical, value))}]"
-    return repr(value)
-
-
-def _mark(locals_: Mapping[str, Local]) -> str:
-    """A mark of all sites' data, so that stored rounds are not taken for those of other data."""
-    digest = hashlib.sha256()
-    for name, local in locals_.items():
-        digest.update(name.encode() + local.mark())
-    return digest.hexdigest()[:16]

@@ -18,7 +18,7 @@ class GES(EquivalenceLearner):
     penalty : float
         Of the BIC: each edge must pay for this many times its parameters' `½ log n`. Only for score "bic".
     score : {"auto", "bic", "bge", "bdeu", "bds", "k2"}
-        "auto" is BIC for numbers and BDeu for labels.
+        "auto" is BIC for numbers and BDeu for labels. "bge" scores standardised columns.
     max_degree : int, optional
         No edge is added at a node that has this many.
     screen : bool, optional

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from polydag.data.discretize import MAX_LEVELS, continuous_columns
 from polydag.data.table import Table
 from polydag.errors import DataError
+from polydag.sources.table import as_frame
 
-
-def as_frame(X: Any) -> pd.DataFrame:
-    """A DataFrame of a `Table`, a DataFrame, an Arrow table or an array."""
-    if isinstance(X, Table):
-        return X.frame
-    if isinstance(X, pd.DataFrame):
-        return X
-    if isinstance(X, (str, os.PathLike)):
-        raise DataError(
-            f"{os.fspath(X)!r} is not a table, and files are not read here: read it with polydag.data.read, "
-            "or name it on the command line (polydag fit)."
-        )
-    if hasattr(X, "schema"):
-        frame: pd.DataFrame = X.to_pandas()
-        return frame
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"The data must have rows and columns; this array has the shape {array.shape}.")
-    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
+__all__ = ["as_frame", "not_labels", "numbers_of"]
 
 
 def numbers_of(X: Any) -> list[str]:

@@ -15,9 +15,9 @@ from polydag.learners.notears import Notears
 from polydag.losses.lagged import (
     REALISATION,
     TIME,
-    apart,
     check_lags,
     nothing_changes_the_past,
+    split_lags,
     stack,
     variables_of,
 )
@@ -123,5 +123,5 @@ class NotearsLagged(Notears):
         ).fit(stacked)
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
-        self.instantaneous_graph_, self.lag_weights_ = apart(self.graph_, lags)
+        self.instantaneous_graph_, self.lag_weights_ = split_lags(self.graph_, lags)
         return self

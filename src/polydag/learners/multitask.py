@@ -16,7 +16,7 @@ from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.bayesian_discovery import DISCRETE_SCORES, POSTERIOR_CONSTRAINTS
 from polydag.learners.family_tables import tables_of, told_candidates
-from polydag.learners.inputs import is_statistics, knowledge_masks
+from polydag.learners.inputs import knowledge_masks, standardized
 from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
@@ -39,7 +39,6 @@ from polydag.posterior.transfer.differences import Differences, from_joint, from
 from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
 from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
 
@@ -65,7 +64,8 @@ class MultitaskDiscovery(StructureLearner):
     transfer_prior : TransferPrior, optional
         A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
     score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for continuous variables, the others for discrete ones.
+        "bge" is for continuous variables, the others for discrete ones. It standardises the columns of each
+        task, from rows and from statistics alike, so that units do not matter.
     structure_prior : {"fair", "uniform"}
         The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
         parent set.
@@ -281,13 +281,7 @@ class MultitaskDiscovery(StructureLearner):
             counts = task_counts(tables, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
         stats = task_statistics(tables)
-        raw = [is_statistics(table) for table in tables.values()]
-        if self.transfer == "pool":
-            stats, raw = [pooled(stats)], [any(raw)]
-        return [
-            part.standardized() if isinstance(part, GaussianStats) and not given else part
-            for part, given in zip(stats, raw, strict=True)
-        ]
+        return [standardized(part) for part in ([pooled(stats)] if self.transfer == "pool" else stats)]
 
     def _score(self, stats: Any) -> Score:
         options = {"equivalent_sample_size": self.equivalent_sample_size}

@@ -16,8 +16,9 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, is_statistics, knowledge_masks
-from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path, threshold_graph
+from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path
 from polydag.optimize.nonlinear import Solution, solve_masked, solve_mlp, standard_rows
+from polydag.optimize.pruning import threshold_graph
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 

@@ -17,7 +17,7 @@ from polydag.losses import LeastSquares
 from polydag.metrics import varsortability
 from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
 from polydag.optimize.pruning import Pruned, best_of, prune
-from polydag.optimize.stability import stable_lambda
+from polydag.optimize.stability_selection import stable_lambda
 from polydag.stats import GaussianStats, Regimes
 
 

@@ -23,11 +23,12 @@ from polydag.federated.models.interface import HISTORY
 from polydag.federated.models.linear_coordinator import LinearModel
 from polydag.federated.models.regime_groups import variable_groups
 from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.protection import known_regimes
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import columns_of_most
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
-from polydag.learners.party_models import FAMILIES, informed, known_regimes
+from polydag.learners.party_models import FAMILIES, informed
 from polydag.learners.party_networks import Networks
 from polydag.learners.party_privacy import private_plan
 from polydag.metrics import varsortability

@@ -6,7 +6,7 @@ without knowing which family it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from polydag.errors import UsageError
@@ -17,6 +17,7 @@ from polydag.federated.models.linear_coordinator import LinearModel
 from polydag.federated.models.linear_site import LinearLocal
 from polydag.federated.models.regime_groups import variable_groups
 from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.protection import known_regimes
 from polydag.federated.protocol.programs import Local, columns_of_most
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
@@ -24,10 +25,10 @@ from polydag.learners.inputs import knowledge_masks
 from polydag.learners.notears import Notears
 from polydag.learners.party_networks import Networks
 from polydag.losses.lagged import (
-    apart,
     check_lags,
     lagged_statistics,
     nothing_changes_the_past,
+    split_lags,
     variables_of,
 )
 from polydag.stats import GaussianStats, Regimes
@@ -165,7 +166,7 @@ class Lagged(Linear):
 
     def besides(self, settings: FederatedNotears, graph: Graph) -> Mapping[str, Any]:
         """The two sorts of effects by themselves."""
-        within, lag_weights = apart(graph, settings.lags)
+        within, lag_weights = split_lags(graph, settings.lags)
         return {"instantaneous_graph_": within, "lag_weights_": lag_weights}
 
 
@@ -176,14 +177,6 @@ def informed(learner: Any, knowledge: Knowledge | None) -> Any:
             raise UsageError(f"{type(learner).__name__} does not take background knowledge.")
         learner.set_params(knowledge=knowledge)
     return learner
-
-
-def known_regimes(locals_: Iterable[Local]) -> tuple[frozenset[str], ...]:
-    """Which variables were set in some rows somewhere: known to all."""
-    found: set[frozenset[str]] = set()
-    for local in locals_:
-        found |= set(local.data.parts) if isinstance(local.data, Regimes) else {frozenset()}
-    return tuple(sorted(found, key=sorted))
 
 
 FAMILIES: dict[str, Family] = {

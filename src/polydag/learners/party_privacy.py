@@ -1,18 +1,12 @@
-"""How parties' sums are protected in one process: identities, guards, ledgers, and what to say about it."""
+"""Differential privacy of a federated study: the noise that each release gets."""
 
 from __future__ import annotations
 
-import dataclasses
-import warnings
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polydag.errors import DataWarning, UsageError
-from polydag.federated import Coordinator, Federation, Local, Program, Site
+from polydag.errors import UsageError
 from polydag.federated.methods.differential_privacy import (
     BOUNDS,
     FRAME,
@@ -23,107 +17,15 @@ from polydag.federated.methods.differential_privacy import (
     Plan,
     PrivateLocal,
 )
-from polydag.federated.protocol.coordinator_masking import Masking
-from polydag.federated.protocol.site_protection import Guard
-from polydag.learners.party_models import known_regimes
-from polydag.privacy import ledger
 from polydag.privacy.dp.accounting import Budget, divided
-from polydag.privacy.masking.agreement import LEAST, Terms
-from polydag.privacy.masking.identities import Identity
+from polydag.privacy.settings import Privacy
 from polydag.stats import GaussianStats, Regimes
 
 if TYPE_CHECKING:
     from polydag.learners.federated import FederatedNotears
 
-PRIVACY = ("masked", "none")
 PRIVATE_METHODS = ("moments", "admm", "fedavg")
-REHEARSED = 4  # thresholds beyond it take time, and in one process there is nobody to be protected from
 PRIVATE_ROUNDS = 30  # of noisy gradients
-
-
-class Study(NamedTuple):
-    """The machines of a study, and a sentence that says what they protect."""
-
-    coordinator: Coordinator
-    sites: dict[str, Site]
-    protection: str
-
-
-def study(settings: FederatedNotears, program: Program, locals_: Mapping[str, Local]) -> Study:
-    """The coordinator and the sites, each with its own identity and what its ledger remembers."""
-    past = {name: ledger.read_whole(_file(settings, name)) if settings.ledgers else () for name in locals_}
-    last = {name: chain[-1].hash if chain else ledger.START for name, chain in past.items()}
-    if settings.privacy == "none":
-        sites = {name: Site(local, settings.min_rows, last=last[name]) for name, local in locals_.items()}
-        return Study(Coordinator(program), sites, OPEN)
-    terms = Terms.usual("", tuple(locals_), recover=program.tolerates_absence, threshold=settings.quorum)
-    if settings.quorum is None and not terms.recover:
-        terms = dataclasses.replace(terms, threshold=min(terms.threshold, REHEARSED))
-    terms.require_sound()
-    masking = Masking(terms.threshold, tags=False)
-    budget = None
-    if settings.epsilon is not None:
-        budget = Budget(settings.budget or settings.epsilon, settings.delta)
-    identities = {name: Identity() for name in locals_}
-    directory = {name: identity.public for name, identity in identities.items()}
-    sites = {
-        name: Site(
-            local,
-            settings.min_rows,
-            Guard(
-                identities[name],
-                directory,
-                sets=ledger.sets_of(past[name]),
-                budget=budget,
-                spent=ledger.multipliers(past[name]),
-            ),
-            last[name],
-        )
-        for name, local in locals_.items()
-    }
-    told = _told(terms) if settings.epsilon is None else f"{_told(terms)} {_noise_told(settings, terms)}"
-    if shown := _shown(locals_):
-        warnings.warn(shown, DataWarning, stacklevel=4)
-        told = f"{told} But: {shown}"
-    return Study(Coordinator(program, masking=masking), sites, told)
-
-
-OPEN = (
-    "NOT PRIVATE (privacy = none): whoever adds up sees each site's numbers: no rows, but covariances can be "
-    "read off them exactly."
-)
-
-
-def _told(terms: Terms) -> str:
-    n = len(terms.members)
-    return (
-        f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
-        f"together with up to {terms.colluding} of the sites. The sums themselves and the graph are seen."
-    )
-
-
-def _shown(locals_: Mapping[str, Local]) -> str:
-    """Which sites' numbers masks do not hide, as too few have rows in which the same variables were set."""
-    holders: dict[frozenset[str], list[str]] = {}
-    for name, local in locals_.items():
-        for regime in known_regimes([local]):
-            holders.setdefault(regime, []).append(name)
-    said = []
-    for regime in sorted(holders, key=sorted):
-        if len(holders[regime]) < LEAST <= len(locals_):
-            what = " and ".join(sorted(regime)) or "nothing"
-            said.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
-    if not said:
-        return ""
-    return f"{'. '.join(said)}: sums over fewer than {LEAST} sites show what these sites add, masked or not."
-
-
-def _noise_told(settings: FederatedNotears, terms: Terms) -> str:
-    colluding = min(terms.colluding, (len(terms.members) - 1) // 2)
-    return (
-        f"All that is seen is ({settings.epsilon:g}, {settings.delta:g})-differentially private for any one "
-        f"row, as long as no more than {colluding} sites tell the coordinator the noise that they added."
-    )
 
 
 def private_local(table: Any) -> PrivateLocal:
@@ -145,49 +47,23 @@ def private_plan(settings: FederatedNotears, names: tuple[str, ...]) -> Plan:
     budget = Budget(settings.epsilon, settings.delta)
     budget.require_sound()
     multipliers = divided(budget, {name: (SHARES[name], count) for name, count in counts.items()})
-    return Plan(multipliers, counts, _bounds(settings, names))
+    return Plan(multipliers, counts, privacy_of(settings).bounds_of(names))
 
 
-def _bounds(settings: FederatedNotears, names: tuple[str, ...]) -> tuple[tuple[float, float], ...] | None:
-    if settings.bounds is None:
-        return None
-    pairs = []
-    for name in names:
-        found = settings.bounds.get(name) if isinstance(settings.bounds, Mapping) else settings.bounds
-        if found is None or len(found) != 2 or not found[0] < found[1]:
-            raise UsageError(
-                f"bounds must hold (lowest, highest) for every column, or be one such pair for all; "
-                f"{name} has {found!r}."
-            )
-        pairs.append((float(found[0]), float(found[1])))
-    return tuple(pairs)
+def privacy_of(settings: FederatedNotears) -> Privacy:
+    """The settings of protection as one group, which checks itself."""
+    return Privacy(
+        settings.privacy, settings.quorum, settings.ledgers, settings.epsilon, settings.delta,
+        settings.budget, settings.bounds,
+    )  # fmt: skip
 
 
 def check_privacy(settings: FederatedNotears) -> None:
-    """Raise settings of differential privacy that do not go together."""
-    if settings.epsilon is None:
-        if settings.budget is not None or settings.bounds is not None:
-            raise UsageError("budget and bounds belong to differential privacy: give epsilon.")
+    """Raise where differential privacy is asked of a method that does not support it."""
+    if privacy_of(settings).epsilon is None:
         return
-    Budget(settings.epsilon, settings.delta).require_sound()
-    if settings.privacy != "masked":
-        raise UsageError("epsilon goes with privacy='masked': sites add noise that hides in the sum.")
     if settings.method not in PRIVATE_METHODS or settings.model != "linear":
         known = ", ".join(PRIVATE_METHODS)
         raise UsageError(f"epsilon goes with the linear model and method {known}; got {settings.method!r}.")
     if settings.participation < 1 or settings.lambda_ == "stability":
         raise UsageError("With epsilon all parties take part in one study: no participation, no stability.")
-
-
-def keep_ledgers(settings: FederatedNotears, federation: Federation) -> None:
-    """Put what left each site at the end of its ledger's file, where ledgers are kept."""
-    if settings.ledgers:
-        for name, state in federation.sites.items():
-            ledger.write(_file(settings, name), state.ledger)
-
-
-def _file(settings: FederatedNotears, site: str) -> Path:
-    folder = Path(str(settings.ledgers))
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; ledgers are kept in a folder, one file a site.")
-    return folder / f"{quote(site, safe=' ')}.jsonl"

@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
+from polydag.federated.session import one_after_the_other
 from polydag.privacy import differencing as rules
 from polydag.privacy.masking.agreement import LEAST
 from polydag.progress import report
@@ -85,13 +86,3 @@ def _restored(result: Mapping[str, NDArray[Any]], like: pd.DataFrame) -> pd.Data
     table = pd.DataFrame({name: result[f"left {name}"] for name in like.columns})
     table["masked"] = table["masked"] == "True"
     return table.astype({name: like[name].dtype for name in like.columns})
-
-
-def one_after_the_other(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Ledgers of several runs as one, their rounds counted on."""
-    before = 0
-    moved = []
-    for table in tables:
-        moved.append(table.assign(round=table["round"] + before))
-        before = int(moved[-1]["round"].max()) if len(table) else before
-    return pd.concat(moved, ignore_index=True)

@@ -81,7 +81,11 @@ def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
             stats = gaussian_statistics(table)
         except DataError as error:
             raise DataError(f"{task}: {error}") from None
-        result.append(stats.select(names) if isinstance(stats, GaussianStats) else stats)
+        result.append(
+            stats.select(names)
+            if isinstance(stats, GaussianStats)
+            else Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+        )
     return result
 
 

@@ -42,7 +42,7 @@ class Posterior:
     probabilities : array of shape (n, n)
         `[i, j]` is the probability of `i -> j`.
     method : str
-        How it was computed: "exact" or "mcmc".
+        How it was computed: "exact", "weighted" (draws from orders, uniform over DAGs) or "mcmc".
     candidates : int array of shape (n, c), optional
         Each variable's candidate parents.
     sets : int array of shape (sets, k), optional
@@ -50,8 +50,8 @@ class Posterior:
     family_probabilities : array of shape (n, sets), optional
         The probability of each parent set of each variable.
     log_evidence : float, optional
-        The logarithm of the sum of all orders' weights (scores times prior factors, which are not
-        normalised).
+        The logarithm of the sum of the weights of all orders, or of all DAGs (scores times prior factors,
+        which are not normalised).
     draws : optional
         Sampled orders or graphs.
     diagnostics : DataFrame, optional

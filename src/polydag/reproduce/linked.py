@@ -24,6 +24,7 @@ from polydag.learners import GES, PC, LinkedRowsDAG, RowDecorrelator
 from polydag.plot.charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
 from polydag.progress import report
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
+from polydag.sources import LinkedRows
 
 Array = NDArray[np.float64]
 
@@ -43,7 +44,8 @@ def ordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Array
     found: dict[str, Array] = {}
     predicted = setting.predicted
     for name, structure in (("BCD", "free"), ("bench", "independent")):
-        model = LinkedRowsDAG(sample.links, order=order, structure=structure, threshold=0.0).fit(sample.rows)
+        rows = LinkedRows(sample.rows, links=sample.links, structure=structure)
+        model = LinkedRowsDAG(order=order, threshold=0.0).fit(rows)
         strength = np.abs(model.raw_weights_) * spread[:, None] / spread[None, :]
         if preset.threshold is not None and name == "BCD":
             predicted = int(np.count_nonzero(strength > preset.threshold))

@@ -12,7 +12,7 @@ from polydag.errors import DataError, UsageError
 from polydag.federated.protocol.programs import columns_of_most
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
@@ -43,9 +43,9 @@ class PartiesConfig(Config):
     `interventions` is the column that says what was set in a row: `none`, a variable, several joined by +.
     """
 
+    shape: ClassVar[str] = "parties"
     least_rows: ClassVar[int] = 1  # a party of any size takes part
 
-    shape: str = "parties"
     method: str = "admm"
     interventions: str | None = None
 
@@ -152,6 +152,7 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
     """Learn one graph over all sites."""
     from polydag.learners.federated import FederatedNotears
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
     settings = settings_of(config)

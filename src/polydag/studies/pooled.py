@@ -10,7 +10,7 @@ from polydag.errors import DataError
 from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
@@ -97,6 +97,7 @@ def _require_columns(found: Iterable[str], first: Iterable[str], config: Config,
 
 def run(config: Config, inputs: Inputs | None = None) -> Result:
     """Learn a graph as the configuration says; `inputs` are read where they are not given."""
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
     learner, settings, notes = methods.make(config, inputs.knowledge)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from polydag.errors import UsageError
 from polydag.parameters import Settings
 from polydag.studies.cluster import computing_on
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import fitted, result_of
 from polydag.studies.inputs import Inputs, is_large
 from polydag.studies.methods import chosen
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from polydag.posterior.probabilities import Posterior
 
-METHODS = ("auto", "exact", "mcmc")
+METHODS = ("auto", "exact", "weighted", "mcmc")
 LIKELY = 0.5  # connections above this probability are told in words
 TOLD = 5  # connections in a sentence
 LIKELY_SETS = 0.001  # parent sets below this probability are not written down
@@ -44,7 +44,8 @@ class PosteriorConfig(Config):
         The address of a dask scheduler whose workers run the chains; the result does not depend on it.
     """
 
-    shape: str = "posterior"
+    shape: ClassVar[str] = "posterior"
+
     method: str = "auto"
     discretize: str | None = None
     cluster: str | None = None
@@ -102,6 +103,7 @@ def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
     """Learn the probability of every edge; `inputs` are read where they are not given."""
     from polydag.learners import BayesianDiscovery
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     found = discovered(BayesianDiscovery, config, settings_of(config), inputs, discrete=inputs.rows.discrete)
     posterior = found.model.posterior_

@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
-from polydag.data.kinds import MAX_LEVELS, finish
+from polydag.data.kinds import MAX_LEVELS, as_table_column
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
+from polydag.studies.config import require_shape
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
 from polydag.studies.posterior import (
     LIKELY,
@@ -47,7 +48,8 @@ class TasksConfig(PosteriorConfig):
         The column of a single source that says which task a row belongs to.
     """
 
-    shape: str = "tasks"
+    shape: ClassVar[str] = "tasks"
+
     task_column: str | None = None
 
     def __post_init__(self) -> None:
@@ -131,7 +133,7 @@ def _divided(
             f"Say --kind {column}=discrete if they are meant as labels."
         )
     known = table.frame[column].notna()
-    labels = finish(table.frame.loc[known, column], "discrete")
+    labels = as_table_column(table.frame.loc[known, column], "discrete")
     rest = table.frame[known].drop(columns=column)
     parts = {
         str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=_natural)
@@ -268,6 +270,7 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
     """Learn the probability of every edge in every task; `inputs` are read where they are not given."""
     from polydag.learners import MultitaskDiscovery
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     first = next(iter(inputs.rows.values()))
     found = discovered(MultitaskDiscovery, config, settings_of(config), inputs, discrete=first.discrete)

@@ -26,7 +26,7 @@ from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
-from polydag.optimize.climbing import climb
+from polydag.optimize.hill_climbing import climb
 from polydag.optimize.notears import lasso_rates
 from polydag.optimize.penalised import Penalty, descend
 from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune

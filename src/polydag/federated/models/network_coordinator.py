@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.arrays import Array
 from polydag.federated.models.interface import Sizes, Step
 from polydag.federated.models.network_site import Kind, network_shape
 from polydag.federated.models.regime_groups import centre_question, require_spread
@@ -25,10 +26,11 @@ from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
 from polydag.losses.masked import MaskedShape
-from polydag.losses.mlp import Array, MLPShape
-from polydag.optimize.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.losses.mlp import MLPShape
+from polydag.optimize.network_choice import network_bic, penalty_path
 from polydag.optimize.network_steps import augmented, server_step
 from polydag.optimize.nonlinear import Penalties, effect_rates
+from polydag.optimize.pruning import threshold_graph
 
 _TOLD = ("centre", "rows", "error", "log_scales")
 _CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
@@ -153,7 +155,7 @@ class NetworkModel:
         shape = self.shape
         if isinstance(shape, MaskedShape):
             return np.asarray(shape.probabilities(theta) > 0.5)
-        return shape.closeness(theta)
+        return shape.influence(theta)
 
     def finish(self, state: State, total: Total | None, told: Arrays) -> tuple[State, Ask | Answer]:
         """Ask for slopes and residuals, then choose among lanes."""
@@ -189,5 +191,5 @@ class NetworkModel:
         theta, shape = state["theta"][lane], self.shape
         if isinstance(shape, MaskedShape):
             return shape.probabilities(theta)
-        squares = arrays["slopes"][lane] if self.standard else shape.closeness(theta)
+        squares = arrays["slopes"][lane] if self.standard else shape.influence(theta)
         return np.sqrt(squares)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from polydag.arrays import Array
 from polydag.federated.models.consensus import consensus
 from polydag.federated.models.linear_site import LinearLocal, known_task, lanes_of, require_columns
 from polydag.federated.models.unit_checks import log_scales
@@ -24,7 +25,7 @@ from polydag.federated.protocol.programs import Ask, State
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
-from polydag.losses.mlp import MLP, Array, MLPShape
+from polydag.losses.mlp import MLP, MLPShape
 from polydag.optimize.network_steps import local_step
 from polydag.stats import GaussianStats
 

@@ -210,7 +210,8 @@ def _accept(families, level, log_sums, new_level, lowest, highest, log_ratio, po
             new[node] = log_sum(families, node, excluded, required)
             gained += new[node] - log_sums[node]
             possible -= families.tail[families.first[node]] - log_sums[node]
-            if power * (gained + max(possible, 0.0)) < limit:
+            # The limit itself is -inf where the random number is 0.
+            if new[node] == -np.inf or power * (gained + max(possible, 0.0)) < limit:
                 return False
     for node in range(n):
         level[node] = new_level[node]

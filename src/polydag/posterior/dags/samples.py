@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polydag import orientation
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
+from polydag.printing import rounded_repr
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,9 @@ class EquivalenceClass(NamedTuple):
     graph: Graph
     probability: float
     n_dags: int
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
 
 @dataclass(frozen=True, eq=False)

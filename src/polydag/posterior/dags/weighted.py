@@ -1,8 +1,9 @@
-"""The posterior uniform over DAGs: by weighted draws from orders where that works, else by partitions.
+"""The posterior uniform over DAGs: exact, by weighted draws from orders, or by chains of partitions.
 
 Under the posterior over orders a DAG counts once for every order that agrees with it. Draws from there,
 divided by that number, stand for the posterior in which it counts once. How many of the draws are left in
-effect depends on the problem: often half of them for few variables, next to none for many.
+effect depends on the problem: often half of them for few variables, next to none for many. Where the sum over
+DAGs takes too long (`exact_uniform`), they are the next choice.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import UsageError
+from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.drawing import dags_by_orders
+from polydag.posterior.dags.exact_uniform import ExactDagPosterior, exact_dag_posterior
 from polydag.posterior.dags.partition_posterior import PartitionPosterior, partition_posterior
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.order_posterior import ExactPosterior
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
-Method = Literal["auto", "exact", "mcmc"]
+Method = Literal["auto", "exact", "weighted", "mcmc"]
 
 DRAWS = 10_000
 MIN_EFFECTIVE = 1000.0
@@ -36,10 +39,7 @@ _PILOT = 1000  # draws that show whether weights will do
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedPosterior(ExactPosterior):
-    """The posterior uniform over DAGs from weighted draws (`draws`, a `DagSamples`).
-
-    The orders of the draws are exact, hence its method; what is sampled is the DAG.
-    """
+    """The posterior uniform over DAGs from weighted draws (`draws`, a `DagSamples`)."""
 
     @property
     def effective_size(self) -> float:
@@ -141,7 +141,7 @@ def weighted_posterior(
     return WeightedPosterior(
         names=table.names,
         probabilities=edges,
-        method="exact",
+        method="weighted",
         candidates=table.candidates,
         sets=table.sets,
         draws=samples,
@@ -162,16 +162,18 @@ def dag_posterior(
     n_jobs: int = 1,
     memory: float | None = None,
     random_state: int | None = None,
-) -> WeightedPosterior | PartitionPosterior:
+) -> ExactDagPosterior | WeightedPosterior | PartitionPosterior:
     """The posterior of every edge, uniform over DAGs.
 
     Parameters
     ----------
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
-    method : {"auto", "exact", "mcmc"}
-        "exact" draws DAGs from exact orders and weights them; "mcmc" samples partitions; "auto" takes
-        weights where orders fit and a first thousand draws shows that enough will be left in effect.
+    method : {"auto", "exact", "weighted", "mcmc"}
+        "exact" sums over all DAGs; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples
+        ordered partitions. "auto" is exact where that fits into memory and takes at most 20 seconds;
+        otherwise it weights draws if orders fit and a pilot of a thousand draws shows that enough of them
+        remain in effect, and samples partitions if not.
     chains : Chains
         How many chains of partitions, and how long; see `partition_posterior`.
     n_jobs : int
@@ -181,7 +183,9 @@ def dag_posterior(
     random_state : int, optional
         The seed.
     """
-    if method == "exact" or (method == "auto" and _weights_do(table, n_jobs, memory, random_state)):
+    if method == "exact" or (method == "auto" and exact_uniform.fits(table.n, memory)):
+        return exact_dag_posterior(table, memory=memory)
+    if method == "weighted" or (method == "auto" and _weights_do(table, n_jobs, memory, random_state)):
         return weighted_posterior(table, n_jobs=n_jobs, memory=memory, random_state=random_state)
     return partition_posterior(table, chains=chains, n_jobs=n_jobs, random_state=random_state)
 

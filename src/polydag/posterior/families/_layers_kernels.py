@@ -18,6 +18,7 @@ K2, BDEU, BDS = 0, 1, 2
 _DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
 _FULL = 255
 _SMALL = 16  # up to this count, logarithms shared by many cells are cheaper than log-gammas
+_LOST = 1e-14  # share of a variance, below which what is left of it is rounding
 _ROUNDING = 1e-12  # what is left of a sum of weights after taking all of them out again
 
 
@@ -262,7 +263,7 @@ def _rising_sum(counts, totals, seen, begin, extra, cell):  # type: ignore[no-un
 
 @njit(cache=True, nogil=True)
 def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyped-def]
-    """Log determinants of R over the sets one larger than the prefixes, by Cholesky."""
+    """Log determinants of R over the sets one larger than the prefixes, by Cholesky; NaN if singular."""
     n = len(R)
     k = prefixes.shape[1]
     L = np.zeros((k + 1, k + 1))
@@ -275,6 +276,8 @@ def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyp
                 value = R[prefixes[line, i], prefixes[line, j]]
                 for t in range(j):
                     value -= L[i, t] * L[j, t]
+                if i == j and not value > _LOST * R[prefixes[line, i], prefixes[line, i]]:
+                    value = math.nan
                 L[i, j] = math.sqrt(value) if i == j else value / L[j, j]
             total += 2.0 * math.log(L[i, i])
         for e in range(prefixes[line, k - 1] + 1 if k else 0, n):
@@ -285,7 +288,8 @@ def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyp
                     value -= row[t] * L[i, t]
                 row[i] = value / L[i, i]
                 left -= row[i] * row[i]
-            out[base + choose[e, k + 1], 0] = total + math.log(left)
+            lost = not left > _LOST * R[e, e]
+            out[base + choose[e, k + 1], 0] = math.nan if lost else total + math.log(left)
 
 
 @njit(cache=True, nogil=True)

@@ -235,27 +235,31 @@ def allowed(families, f, excluded, required):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def draw_family(families, node, excluded, required, total, rng):  # type: ignore[no-untyped-def]
-    """Draw one of the allowed families in proportion to its score; `total` is the log of their sum."""
+    """Draw one of the allowed families in proportion to its score; `total` is the log of their sum.
+
+    Families that the constraint rules out may score any number of nats more than the best allowed one, so
+    that `exp(reference - total)` overflows. Blocks without an allowed family are therefore skipped before
+    they are scaled; in all others the difference is at most the span of a block. If rounding leaves a
+    remainder, it goes to the best allowed family.
+    """
     left = rng.random()
-    last = -1
+    best = -1
     for b in range(families.first[node], families.first[node + 1]):
-        factor = np.exp(families.reference[b] - total)
-        share = factor * _block(families, b, excluded, required)
-        if share == 0:
+        found = _block(families, b, excluded, required)
+        if found == 0:
             continue
-        last = b
-        if share > left:
-            break
-        left -= share
-    chosen = -1
-    factor = np.exp(families.reference[last] - total)
-    for f in range(families.start[last], families.start[last + 1]):
-        if allowed(families, f, excluded, required):
-            chosen = f
-            left -= factor * families.values[f]
-            if left < 0:
-                break
-    return chosen
+        factor = np.exp(families.reference[b] - total)
+        if best >= 0 and found * factor <= left:
+            left -= found * factor
+            continue
+        for f in range(families.start[b], families.start[b + 1]):
+            if allowed(families, f, excluded, required):
+                if best < 0:
+                    best = f
+                left -= factor * families.values[f]
+                if left < 0:
+                    return f
+    return best
 
 
 @njit(cache=True, nogil=True)

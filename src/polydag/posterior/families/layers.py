@@ -153,6 +153,13 @@ class Determinants:
             _kernels.determinant_layer(prefixes, R, start, choose, logdet)
 
         def finish() -> tuple[Array, Array]:
+            if len(lost := np.flatnonzero(np.isnan(logdet[:, 0]))):
+                members = subsets.numbered(len(variables), top + 1)[lost[0]]
+                names = [score.names[v] for v in variables[members[members >= 0]]]
+                raise DataError(
+                    f"Columns {', '.join(names)} are linearly dependent, as far as numbers of this scale can "
+                    "tell. Drop one of them, or standardise the columns."
+                )
             size = np.repeat(np.arange(top + 2), np.diff(start))[:, None]
             constant = np.array([0.0, *(score.normaliser(n, k) for k in range(top + 1))])
             half = np.multiply(0.5 * (power + size), logdet, dtype=np.float64)

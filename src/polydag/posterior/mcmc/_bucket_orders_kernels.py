@@ -243,13 +243,17 @@ def _factors(m, size, work):  # type: ignore[no-untyped-def]
     Returns mantissas and bands, both of shape (2^(size - 1),).
     """
     last, half = (1 << size) - 1, 1 << (size - 1)
-    # α is not needed any more, and its memory is used again.
+    # The memory of α is used again; each α is read once more before it is overwritten.
     h, hb = work.alpha[m, :half], work.alpha_b[m, :half]
     scale, scale_b = 1.0 / work.F[last], work.Fb[last]
     for p in range(half):
         U = ((p >> m) << (m + 1)) | (p & ((1 << m) - 1))
         o = U | (1 << m)
         v, b = _share(work.F[U], work.Fb[U], work.B[o], work.Bb[o], scale, scale_b)
+        if h[p] == 0.0:
+            # No family of i is allowed, so that no order has U just before it. Otherwise the factor might
+            # overflow, and families that are ruled out would multiply infinity by zero.
+            v = 0.0
         if work.blocked[m]:
             hb[p] = b if v > 0.0 else NOTHING
         else:

@@ -125,10 +125,17 @@ class ByDifference:
 
 
 def log_hyp2f1(a: int, b: int, c: int) -> float:
-    """`log 2F1(a, b; c; 1/4)` for a, b ≥ 0 and c > b; its series has positive terms only."""
+    """`log 2F1(a, b; c; 1/4)` for a, b ≥ 0 and c > b; its series has positive terms only.
+
+    With thousands of variables the terms overflow: they are taken relative to the largest.
+    """
+    if a == 0 or b == 0:
+        return 0.0
     k = np.arange(64 + 4 * (a + b), dtype=float)
     ratios = (a + k) * (b + k) / ((c + k) * (k + 1)) / 4
-    return math.log(1.0 + math.fsum(np.cumprod(ratios).tolist()))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    top = float(logs.max())
+    return top + math.log(math.fsum(np.exp(logs - top).tolist()))
 
 
 def pair_counts(u: int, max_parents: int) -> Array:

@@ -1,0 +1,61 @@
+"""What a study protects from whom, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from polydag.federated.protocol.programs import Local
+from polydag.privacy.masking.agreement import LEAST, Terms
+from polydag.privacy.settings import Privacy
+from polydag.stats import Regimes
+
+
+def open_statement() -> str:
+    """For sums in the open."""
+    return (
+        "NOT PRIVATE (privacy = none): whoever adds up sees each site's numbers: no rows, but covariances "
+        "can be read off them exactly."
+    )
+
+
+def masked_statement(agreement: Terms) -> str:
+    """For sums under masks."""
+    n = len(agreement.members)
+    return (
+        f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
+        f"together with up to {agreement.colluding} of the sites. The sums themselves and the graph are seen."
+    )
+
+
+def noise_statement(privacy: Privacy, agreement: Terms) -> str:
+    """For differential privacy."""
+    colluding = min(agreement.colluding, (len(agreement.members) - 1) // 2)
+    return (
+        f"All that is seen is ({privacy.epsilon:g}, {privacy.delta:g})-differentially private for any one "
+        f"row, as long as no more than {colluding} sites reveal to the coordinator the noise they added."
+    )
+
+
+def known_regimes(sites: Iterable[Local]) -> tuple[frozenset[str], ...]:
+    """The sets of variables that were intervened on anywhere; every site knows them."""
+    found: set[frozenset[str]] = set()
+    for site in sites:
+        found |= set(site.data.parts) if isinstance(site.data, Regimes) else {frozenset()}
+    return tuple(sorted(found, key=sorted))
+
+
+def unprotected_regimes(sites: Mapping[str, Local]) -> str:
+    """Which sites masks do not protect, since too few have rows with the same interventions; "" for none."""
+    holders: dict[frozenset[str], list[str]] = {}
+    for name, site in sites.items():
+        for regime in known_regimes([site]):
+            holders.setdefault(regime, []).append(name)
+    sentences = []
+    for regime in sorted(holders, key=sorted):
+        if len(holders[regime]) < LEAST <= len(sites):
+            what = " and ".join(sorted(regime)) or "nothing"
+            sentences.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
+    if not sentences:
+        return ""
+    what = "show what these sites add, masked or not"
+    return f"{'. '.join(sentences)}: sums over fewer than {LEAST} sites {what}."
