@@ -143,7 +143,7 @@ def test_drawn_dags_of_a_partition(gap: float) -> None:
 
 
 def counts(rows: int, seed: int, n: int = 6) -> DiscreteCounts:
-    """Counts of a network of up to six binary variables, of as many rows as required."""
+    """Counts of a network of up to six binary variables, of any number of rows."""
     rng = np.random.default_rng(seed)
     cells = np.array(list(np.ndindex(*(2,) * n)))
     parents: list[list[int]] = [[], [0], [0, 1], [2], [1, 3], []]
@@ -241,7 +241,7 @@ def test_weights_of_orders_and_partitions_after_moves(seed: int, gap: float, sha
 
 @pytest.mark.parametrize("gap", [0.0, 709.0, 1e4, 1e5])
 def test_chains_of_partitions_agree_with_enumeration(gap: float) -> None:
-    """Their moves draw_family families, too."""
+    """Their moves draw families as well."""
     table = greedy_table(4, 3, 3, gap)
     found = dag_posterior(table, method="mcmc", chains=Chains(n_steps=40_000), random_state=1)
     expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
