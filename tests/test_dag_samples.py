@@ -25,7 +25,8 @@ from polydag.posterior.dags.weighted import WeightedPosterior
 from polydag.posterior.exact import linear_extensions as extensions
 from polydag.posterior.exact.linear_extensions import log_extension_counts, log_extensions
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.mcmc.draws import BucketDraws
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
@@ -112,14 +113,14 @@ def test_weights_give_the_posterior_uniform_over_dags() -> None:
 def test_draws_from_bucket_orders() -> None:
     """All states of buckets of two, each as often as it is probable: then draws have the exact posterior."""
     table = random_table(4, 3, 5, 1.5)
-    orders = BucketOrders(scaled(table), 2)
+    orders = BucketOrders.of(table, 2)
     pairs = [list(pair) for pair in itertools.combinations(range(4), 2)]
     states = [np.array(pair + sorted(set(range(4)) - set(pair))) for pair in pairs]
     logs = np.array([orders.log_weight(state) for state in states])
     chance = np.exp(logs - logs.max())
     rng = np.random.default_rng(0)
     picked = rng.choice(len(states), size=(2, 5000), p=chance / chance.sum())
-    buckets = np.array([orders.numbers(state) for state in states])[picked]
+    buckets = np.array([orders.bucket_of(state) for state in states])[picked]
     samples = dags_by_buckets(table, BucketDraws(buckets, logs[picked]), 10_000, random_state=1)
     expected = exact_posterior(table).probabilities
     error = np.sqrt(expected * (1 - expected) / len(samples))
@@ -263,7 +264,7 @@ def test_posteriors_draw_dags() -> None:
     samples = exact.sample_dags(5000, random_state=1)
     assert np.abs(samples.edges - exact.edges).to_numpy().max() < 0.04
     assert np.abs(exact.ancestors - samples.ancestors).to_numpy().max() < 0.08
-    sampled = mcmc_posterior(table, n_chains=2, n_steps=2000, bucket_size=3, random_state=0)
+    sampled = mcmc_posterior(table, chains=Chains(n_chains=2, n_steps=2000, bucket_size=3), random_state=0)
     assert np.abs(sampled.sample_dags(2000, random_state=1).edges - exact.edges).to_numpy().max() < 0.08
 
 
@@ -295,7 +296,7 @@ def test_too_few_effective_draws_go_to_partitions(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(exact_uniform, "fits", lambda n, memory: False)
     assert isinstance(dag_posterior(table, random_state=0), WeightedPosterior)
     monkeypatch.setattr(weighted, "MIN_EFFECTIVE", 9000.0)
-    sampled = dag_posterior(table, n_chains=2, n_steps=400, random_state=0)
+    sampled = dag_posterior(table, chains=Chains(n_chains=2, n_steps=400), random_state=0)
     assert isinstance(sampled, PartitionPosterior)
     refused = dag_posterior(table, method="weighted", random_state=0)
     assert isinstance(refused, WeightedPosterior)
@@ -310,7 +311,9 @@ def test_extensions_that_cannot_be_counted_go_to_partitions(monkeypatch: pytest.
     monkeypatch.setattr(extensions, "log_extension_counts", refuse)
     monkeypatch.setattr(exact_uniform, "fits", lambda n, memory: False)
     table = random_table(4, 3, 1, 2.0)
-    assert isinstance(dag_posterior(table, n_chains=2, n_steps=400, random_state=0), PartitionPosterior)
+    assert isinstance(
+        dag_posterior(table, chains=Chains(n_chains=2, n_steps=400), random_state=0), PartitionPosterior
+    )
 
 
 def test_the_estimator_over_dags() -> None:

@@ -21,12 +21,20 @@ from polydag.embedded import asia
 from polydag.errors import DataError
 from polydag.posterior import dag_posterior, exact_posterior, family_table, with_prior
 from polydag.posterior.dags import dags_by_orders
-from polydag.posterior.dags.partitions import Partitions
-from polydag.posterior.families._sorted_families_kernels import draw, log_sum, predecessors, shares
-from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.dags.partitions import PartitionSampler
+from polydag.posterior.families._sorted_families_kernels import (
+    draw_family,
+    log_sum,
+    order_constraint,
+    parent_probabilities,
+)
+from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
-from polydag.posterior.orders.moves import Orders, random_order
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.mcmc.chains import Chains
+from polydag.posterior.orders.relocation import relocate
+from polydag.posterior.orders.space import OrderSpace, random_order
+from polydag.posterior.orders.subset_permutation import permute_subsets
 from polydag.posterior.transfer.weights import Averaged, log_hyp2f1
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats
@@ -70,19 +78,19 @@ def edge_frequencies_agree(found: Array, expected: Array, draws: float) -> None:
 def test_a_family_is_drawn_by_its_quantile(seed: int, gap: float, n: int, u: float) -> None:
     """The compiled walk inverts the distribution function of the allowed families, best family first."""
     table = gapped_table(n, min(3, n - 1), seed, gap)
-    ranked = rank(table)
+    families = sort_families(table)
     place = np.random.default_rng(seed).permutation(n)
     node = int(np.random.default_rng(seed + 1).integers(n))
-    outside, wanted = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
-    predecessors(ranked.candidates, node, place, place[node], outside, wanted)
-    total = log_sum(ranked, node, outside, wanted)
-    family = draw.py_func(ranked, node, outside, wanted, total, Fixed(u))
+    excluded, required = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    order_constraint(families.candidates, node, place, place[node], excluded, required)
+    total = log_sum(families, node, excluded, required)
+    family = draw_family.py_func(families, node, excluded, required, total, Fixed(u))
     members = table.members(node)
     fits = (np.where(members < 0, -1, place[members]) < place[node]).all(axis=1)
     own = np.where(fits, table.scores[node], -np.inf)
     chance = np.exp(own - own.max())
     chance /= chance.sum()
-    drawn = ranked.number[family]
+    drawn = families.number[family]
     assert fits[drawn]
     assert total == pytest.approx(own.max() + np.log(np.exp(own - own.max()).sum()), rel=1e-13)
     order = np.argsort(-table.scores[node], kind="stable")
@@ -90,22 +98,22 @@ def test_a_family_is_drawn_by_its_quantile(seed: int, gap: float, n: int, u: flo
     assert before - 1e-9 <= u <= before + chance[drawn] + 1e-9
     # The same families give the probability of each edge.
     result = np.empty(n)
-    shares(ranked, node, outside, wanted, total, result)
+    parent_probabilities(families, node, excluded, required, total, result)
     has = np.array([(members == v).any(axis=1) for v in range(n)])
     np.testing.assert_allclose(result, has @ chance, rtol=0, atol=1e-9)
 
 
 def test_a_remainder_of_rounding_goes_to_the_best_family() -> None:
     table = gapped_table(4, 3, 0, 800.0)
-    ranked = rank(table)
+    families = sort_families(table)
     place = np.array([1, 0, 2, 3])
-    outside, wanted = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
-    predecessors(ranked.candidates, 2, place, 2, outside, wanted)
-    total = log_sum(ranked, 2, outside, wanted)
+    excluded, required = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    order_constraint(families.candidates, 2, place, 2, excluded, required)
+    total = log_sum(families, 2, excluded, required)
     # A total that is too large by rounding leaves part of the unit interval to no family.
-    family = draw.py_func(ranked, 2, outside, wanted, total + 1e-9, Fixed(1 - 1e-12))
+    family = draw_family.py_func(families, 2, excluded, required, total + 1e-9, Fixed(1 - 1e-12))
     fits = [set(table.parents(2, s)) <= {0, 1} for s in range(len(table.sets))]
-    assert ranked.number[family] == np.argmax(np.where(fits, table.scores[2], -np.inf))
+    assert families.number[family] == np.argmax(np.where(fits, table.scores[2], -np.inf))
 
 
 def greedy_table(n: int, top: int, seed: int, gap: float) -> FamilyTable:
@@ -127,15 +135,15 @@ def test_drawn_dags_agree_with_both_exact_posteriors(gap: float) -> None:
 @pytest.mark.parametrize("gap", [0.0, 709.0, 1e4, 1e5])
 def test_drawn_dags_of_a_partition(gap: float) -> None:
     table = greedy_table(5, 3, 3, gap)
-    space = Partitions(table)
-    state = space.state(np.array([1, 0, 2, 1, 3]))
+    space = PartitionSampler.of(table)
+    state = space.init(np.array([1, 0, 2, 1, 3]))
     rng = np.random.default_rng(0)
-    drawn = np.mean([space.dag(state.level, rng) for _ in range(3000)], axis=0)
+    drawn = np.mean([space.draw_dag(rng, state.level) for _ in range(3000)], axis=0)
     edge_frequencies_agree(drawn, space.edges(state), 3000)
 
 
 def counts(rows: int, seed: int, n: int = 6) -> DiscreteCounts:
-    """Counts of a network of up to six binary variables, of as many rows as wanted."""
+    """Counts of a network of up to six binary variables, of any number of rows."""
     rng = np.random.default_rng(seed)
     cells = np.array(list(np.ndindex(*(2,) * n)))
     parents: list[list[int]] = [[], [0], [0, 1], [2], [1, 3], []]
@@ -194,13 +202,13 @@ def test_one_bucket_is_the_exact_posterior(seed: int, gap: float) -> None:
     if not possible(table):
         return
     exact = exact_posterior(table)
-    orders = BucketOrders(scaled(table), 5)
-    edges, log_weight = orders.summed(np.arange(5))
+    orders = BucketOrders.of(table, 5)
+    edges, log_weight = orders.edges_and_weight(np.arange(5))
     tolerance = 1e-11 + 1e-15 * gap
     np.testing.assert_allclose(edges, exact.probabilities, rtol=0, atol=tolerance)
     assert log_weight == pytest.approx(exact.log_evidence, rel=1e-13, abs=1e-10)
     assert exact.family_probabilities is not None
-    families = [orders.families(node, np.arange(5)) for node in range(5)]
+    families = [orders.family_probabilities(node, np.arange(5)) for node in range(5)]
     np.testing.assert_allclose(families, exact.family_probabilities, rtol=0, atol=tolerance)
 
 
@@ -212,30 +220,30 @@ def test_weights_of_orders_and_partitions_after_moves(seed: int, gap: float, sha
     if not possible(table):
         return
     rng = np.random.default_rng(seed)
-    orders = Orders(table)
-    state, room, desk = orders.start(rng), orders.room(), orders.desk()
+    space = OrderSpace.of(table)
+    state = space.init(random_order(table, rng))
     for power in (1.0, 0.1, 1.0):
-        orders.relocate(state, 10, power, rng, room)
-        orders.arrange(state, 5, power, rng, room, desk)
+        state, _ = relocate(space, rng, state, 10, power)
+        state, _ = permute_subsets(space, rng, state, 5, power)
         expected = 0.0
         for node in range(5):
             members = table.members(node)
             fits = (np.where(members < 0, -1, state.place[members]) < state.place[node]).all(axis=1)
             expected += log_sums(table.scores[node, fits])
         assert state.log_weight == pytest.approx(expected, rel=1e-13, abs=1e-10)
-    space = Partitions(table)
-    parts = space.start(rng)
+    sampler = PartitionSampler.of(table)
+    parts = sampler.init(sampler.random_position(rng))
     for power in (1.0, 0.1, 1.0):
-        parts, _ = space.advance(parts, power, 50, rng)
-        own = [log_sums(table.scores[node, space.families(node, parts.level)]) for node in range(5)]
+        parts, _ = sampler.configured(moves=50, power=power).step(rng, parts)
+        own = [log_sums(table.scores[v, sampler.allowed_families(v, parts.level)]) for v in range(5)]
         assert parts.log_weight == pytest.approx(sum(own), rel=1e-13, abs=1e-10)
 
 
 @pytest.mark.parametrize("gap", [0.0, 709.0, 1e4, 1e5])
 def test_chains_of_partitions_agree_with_enumeration(gap: float) -> None:
-    """Their moves draw families, too."""
+    """Their moves draw families as well."""
     table = greedy_table(4, 3, 3, gap)
-    found = dag_posterior(table, method="mcmc", n_steps=40_000, random_state=1)
+    found = dag_posterior(table, method="mcmc", chains=Chains(n_steps=40_000), random_state=1)
     expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
     assert np.abs(found.probabilities - expected).max() < 0.03
 

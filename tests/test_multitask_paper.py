@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from polydag import Chains
 from polydag.cli.main import app
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
@@ -125,7 +126,7 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POLYDAG_DATA", raising=False)
     tiny = brain.simulated(seed=1, regions=6, scans=30)
-    short = {"n_steps": 40, "n_chains": 2, "bucket_size": 3}
+    short = {"chains": Chains(n_steps=40, n_chains=2, bucket_size=3)}
     monkeypatch.setattr(brain, "simulated", lambda: tiny)
     monkeypatch.setattr(brain, "SMALL", (2, 3))
     monkeypatch.setattr(brain, "FEW", 2)
@@ -176,7 +177,7 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
 def test_chains_that_do_not_agree_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the tables, in a file beside them and on the terminal."""
     monkeypatch.chdir(tmp_path)
-    settings = {"method": "mcmc", "n_steps": 40, "n_chains": 2, "bucket_size": 2}
+    settings = {"method": "mcmc", "chains": Chains(n_steps=40, n_chains=2, bucket_size=2)}
     monkeypatch.setattr(paper, "benchmark", lambda name, preset: paper.Benchmark("asia", (20,), 60, settings))
     done = CliRunner().invoke(app, ["reproduce", "multitask", "--table", "2", "--trials", "2", "-q"])
     assert done.exit_code == 0, done.output
@@ -202,7 +203,8 @@ def test_the_brain_study_says_what_its_rows_are(
     tiny = brain.simulated(seed=1, regions=4, scans=30)
     monkeypatch.setattr(brain, "data_sets", lambda: {"simulated": tiny, "abide": tiny})
     monkeypatch.setattr(brain, "SMALL", (2, 100))
-    monkeypatch.setattr(brain, "settings_of", lambda preset: {"n_steps": 40, "n_chains": 2, "bucket_size": 2})
+    short = {"chains": Chains(n_steps=40, n_chains=2, bucket_size=2)}
+    monkeypatch.setattr(brain, "settings_of", lambda preset: short)
     done = CliRunner().invoke(app, ["reproduce", "multitask", "--figure", "6", "--trials", "1", "-q"])
     assert done.exit_code == 0, done.output
     folder = Path("runs/reproduce-multitask")

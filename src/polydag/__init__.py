@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.posterior.mcmc.chains import Chains
     from polydag.sources import LinkedRows, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
@@ -42,6 +43,7 @@ _HOMES = {
     "BOSS": "polydag.learners",
     "BayesianDiscovery": "polydag.learners",
     "Bootstrap": "polydag.learners",
+    "Chains": "polydag.posterior.mcmc.chains",
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
@@ -63,6 +65,7 @@ __all__ = [
     "PC",
     "BayesianDiscovery",
     "Bootstrap",
+    "Chains",
     "DiscreteCounts",
     "Edge",
     "EqualVariance",

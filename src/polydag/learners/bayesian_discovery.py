@@ -1,12 +1,14 @@
-"""The posterior of every edge."""
+"""The posterior probability of every edge, for one table."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, cast
 
 import pandas as pd
 
+from polydag.arrays import Array
 from polydag.data.discretize import discretize
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
@@ -23,99 +25,105 @@ from polydag.learners.inputs import (
     standardized,
 )
 from polydag.learners.labels import as_frame, not_labels, numbers_of
+from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
 from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
-from polydag.posterior.families.priors import Array, certain_edges, size_prior
+from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.chains import Length
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, make_score
 
-_DISCRETE = ("k2", "bdeu", "bds")
-_SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact", "weighted", "mcmc")
-_OVER = ("orders", "dags")
+DISCRETE_SCORES = ("k2", "bdeu", "bds")
+# Parameters that all learners of posteriors share.
+POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
+    "score": one_of(*DISCRETE_SCORES, "bge"),
+    "structure_prior": one_of("fair", "uniform"),
+    "max_parents": whole(least=0),
+    "method": one_of("auto", "exact", "mcmc"),
+    "equivalent_sample_size": number(above=0.0),
+    "max_candidates": optional(Either(whole(least=1), one_of("auto"))),
+    "threshold": number(least=0.0, most=1.0),
+    "memory": optional(number(above=0.0)),
+    "chains": Instance(Chains, "a polydag.Chains"),
+}
 
 
 class BayesianDiscovery(StructureLearner):
-    """Not one best graph but the probability of every edge, averaged over all orders of the variables.
+    """The posterior probability of every edge, averaged over all orders of the variables or over all DAGs.
 
     Parameters
     ----------
     score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for numbers, the others for labels.
+        "bge" is for continuous variables, the others for discrete ones.
     structure_prior : {"fair", "uniform"}
-        Of parent sets: every number of parents is equally likely, or every set.
+        The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
+        parent set.
     max_parents : int
-        The largest in-degree.
+        The largest in-degree. A bound beyond the number of other variables has no effect.
     method : {"auto", "exact", "weighted", "mcmc"}
-        "exact" sums over all orders, for up to 25 to 29 variables; "mcmc" samples orders by Markov chains,
-        for any number of variables; "auto" is exact where memory and a few minutes allow it. "weighted" goes
-        with `over="dags"`.
+        "exact" sums over all orders, for up to 25 to 29 variables. "mcmc" samples orders by Markov chains,
+        for any number of variables. "auto" is exact where that fits into memory and takes a few minutes at
+        most. "weighted" is for `over="dags"`.
     over : {"orders", "dags"}
         What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
-        which is quick to sum over; with "dags" it counts once. Then "exact" sums over all DAGs, for up to
+        which makes sums fast; with "dags" it counts once. For "dags", "exact" sums over all DAGs, for up to
         about 20 variables; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples ordered
-        partitions. "auto" is exact for up to 18 variables, and takes weights for more where they leave
-        enough draws in effect.
+        partitions; "auto" is exact for up to 18 variables, and for more weights draws if enough of them
+        remain in effect.
     edge_prior : array or DataFrame of shape (n, n), optional
-        The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
+        The prior probability of each edge, row -> column; 0.5 is neutral, 0 forbids, 1 requires an edge.
     equivalent_sample_size : float
-        How many imaginary rows the prior of "bdeu" and "bds" counts for.
+        The weight of the prior of "bdeu" and "bds", in rows.
     max_candidates : int or "auto", optional
-        How many candidate parents each variable keeps, by how good they are alone. None keeps all; "auto"
-        does so while there are at most 30 million families, and warns when it does not.
+        How many candidate parents each variable keeps, chosen by their score as the only parent. None keeps
+        all; "auto" keeps all as long as there are at most 30 million families, and warns otherwise.
     discretize : str, optional
         Cut continuous columns into levels: "quantile:4" or "interval:4".
     threshold : float
-        Edges of `graph_` are more probable than this.
+        `graph_` has the edges with a probability above this.
     memory : float, optional
-        Gigabytes that may be used; what is available by default.
+        Gigabytes that may be used; by default what is available.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
-    n_chains : int
-        Independent Markov chains of "mcmc"; at least 2 to see whether they agree.
-    n_steps : int, optional
-        The length of each chain, burn-in included; chosen by the diagnostics if not given.
-    burn_in : int, optional
-        Steps at the beginning that are not used; half of all by default.
-    bucket_size : int
-        Of a state of the chains, all orders of so many neighbouring variables are summed over exactly.
+    chains : Chains
+        How many Markov chains "mcmc" runs, how long, and how large their buckets are.
     n_jobs : int
-        Threads for scores and sums, processes for chains; -1 for as many as there are processors. The result
-        does not depend on it.
+        Threads for scores and sums, processes for chains; -1 for all processors. The result does not depend
+        on it.
     random_state : int, optional
-        The seed of the chains; nothing is random in the exact method.
+        The seed of the chains; the exact method is deterministic.
 
     Attributes
     ----------
     posterior_ : Posterior
         `posterior_.edges`, `posterior_.parents(name)`, `posterior_.graph(threshold)`, and more.
     best_graph_ : Graph
-        A network with the highest score, prior included; the best that was seen, where orders are sampled.
+        A network with the highest score, prior included; for "mcmc", the best network found.
     best_score_ : float
         Its log score.
     log_evidence_ : float or None
-        The logarithm of the sum over orders, or over DAGs (prior factors are not normalised); None where they
+        The log of the sum over orders, or over DAGs (prior factors are not normalised); None where these
         are sampled.
     converged_ : bool
-        Whether the chains agree; True for the exact method. If not, a `ConvergenceWarning` says so.
+        Whether the chains have mixed; True for the exact method. If not, a `ConvergenceWarning` is raised.
     history_ : DataFrame
-        One row a round of the chains (steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed).
+        One row for each round of the chains (steps, burn_in, draws, temperatures, acceptance, r_hat, ess,
+        mixed).
     candidates_ : DataFrame
-        variable, candidates, best_left_out (the gain of the best variable that is no candidate); empty where
-        all are.
+        variable, candidates, best_left_out (the gain of the best variable that is not a candidate); empty
+        where all variables are candidates.
 
     Notes
     -----
-    `graph_` has the edges above the threshold, weighted by their probability, and is always a DAG: of a cycle
-    the least probable edge goes, and is listed in `pruned_`. The prior of BGe has a scale, so columns of
-    numbers are standardised first, from rows and from statistics alike: the posterior does not depend on
-    units. With `Regimes`, all rows share one scale, and rows that set a variable do not score it.
+    `graph_` is always a DAG, weighted by the probabilities: the least probable edge of each cycle is removed
+    and listed in `pruned_`. The prior of BGe has a scale, so continuous columns are standardised, from rows
+    and from statistics alike, and the posterior does not depend on units. With `Regimes`, all rows share one
+    scale, and rows in which a variable was set do not contribute to its score.
 
     References
     ----------
@@ -135,6 +143,12 @@ class BayesianDiscovery(StructureLearner):
     >>> round(float(model.posterior_.edges.loc["bronc", "dysp"]), 2)
     1.0
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **POSTERIOR_CONSTRAINTS,
+        "method": one_of("auto", "exact", "weighted", "mcmc"),
+        "over": one_of("orders", "dags"),
+    }
 
     posterior_: Posterior
     best_graph_: Graph
@@ -157,10 +171,7 @@ class BayesianDiscovery(StructureLearner):
         threshold: float = 0.5,
         memory: float | None = None,
         knowledge: Knowledge | None = None,
-        n_chains: int = 4,
-        n_steps: int | None = None,
-        burn_in: int | None = None,
-        bucket_size: int = 10,
+        chains: Chains = DEFAULT_CHAINS,
         n_jobs: int = 1,
         random_state: int | None = None,
     ) -> None:
@@ -176,27 +187,20 @@ class BayesianDiscovery(StructureLearner):
         self.threshold = threshold
         self.memory = memory
         self.knowledge = knowledge
-        self.n_chains = n_chains
-        self.n_steps = n_steps
-        self.burn_in = burn_in
-        self.bucket_size = bucket_size
+        self.chains = chains
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        for name, known in (("score", _SCORES), ("method", _METHODS), ("over", _OVER)):
-            if getattr(self, name) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        self._check_parameters()
         stats = self._statistics(X)
-        # What cannot be is told before a long computation.
-        size_prior(self.structure_prior, len(stats.names), 0)
+        # Refused before a long computation.
         if self.method == "weighted" and self.over != "dags":
-            raise UsageError("method='weighted' goes with over='dags'.")
+            raise UsageError("method='weighted' is for over='dags'.")
         if self.method in ("exact", "weighted"):
             summed = self.over == "dags" and self.method == "exact"
             (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
-        Length(self.n_chains, self.n_steps, self.burn_in)
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
         options = {"equivalent_sample_size": self.equivalent_sample_size}
@@ -205,7 +209,7 @@ class BayesianDiscovery(StructureLearner):
         return self
 
     def _statistics(self, X: Any) -> Discrete | Gaussian:
-        if self.score not in _DISCRETE:
+        if self.score not in DISCRETE_SCORES:
             return standardized(gaussian_statistics(X))
         if is_statistics(X):
             counts: Discrete = discrete_counts(X)
@@ -231,9 +235,7 @@ class BayesianDiscovery(StructureLearner):
             return dag_posterior(
                 table,
                 method=cast(Method, self.method),
-                n_chains=self.n_chains,
-                n_steps=self.n_steps,
-                burn_in=self.burn_in,
+                chains=self.chains,
                 n_jobs=self.n_jobs,
                 memory=self._memory(),
                 random_state=self.random_state,
@@ -242,10 +244,7 @@ class BayesianDiscovery(StructureLearner):
             return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
         return mcmc_posterior(
             table,
-            n_chains=self.n_chains,
-            n_steps=self.n_steps,
-            burn_in=self.burn_in,
-            bucket_size=self.bucket_size,
+            chains=self.chains,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )

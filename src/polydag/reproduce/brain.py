@@ -29,6 +29,7 @@ from polydag.graph import Graph
 from polydag.learners.multitask import MultitaskDiscovery
 from polydag.plot.charts import Line, Panel, line_charts
 from polydag.plot.heatmaps import Map, heat_maps
+from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, stacked
 from polydag.reproduce.ranking import paired
@@ -145,7 +146,7 @@ def learned(
 def settings_of(preset: str) -> dict[str, Any]:
     """The paper's numbers of steps (5,000 of burn-in, 1,000 draws, one in ten), or until chains agree."""
     if preset == "published":
-        return {"bucket_size": 10, "burn_in": 5000, "n_steps": 15_000, "n_chains": 1}
+        return {"chains": Chains(bucket_size=10, burn_in=5000, n_steps=15_000, n_chains=1)}
     return {"n_jobs": 2}
 
 

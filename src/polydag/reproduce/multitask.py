@@ -27,6 +27,7 @@ from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
 from polydag.plot.charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
+from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report
 from polydag.reproduce import brain
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, sentences, stacked
@@ -67,7 +68,7 @@ def benchmark(name: str, preset: str) -> Benchmark:
         return Benchmark(name, (5, 10, 20, 30, 40, 50, 100, 200, 400, 500), 5000, {"method": "exact"})
     settings: dict[str, Any] = {"method": "mcmc", "max_candidates": None}
     if preset == "published":
-        settings |= {"bucket_size": 10, "burn_in": 1000, "n_steps": 2000, "n_chains": 1}
+        settings["chains"] = Chains(bucket_size=10, burn_in=1000, n_steps=2000, n_chains=1)
     return Benchmark(name, (25, 50, 75, 100, 200, 300, 400, 500), 10_000, settings)
 
 

@@ -17,8 +17,15 @@ from polydag.errors import DataError, UsageError
 from polydag.progress import report
 from polydag.studies.config import require_shape
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
-from polydag.studies.methods import chosen
-from polydag.studies.posterior import LIKELY, PosteriorConfig, discovered, edge_table, listed, undirected
+from polydag.studies.posterior import (
+    LIKELY,
+    PosteriorConfig,
+    discovered,
+    edge_table,
+    listed,
+    settings_for,
+    undirected,
+)
 from polydag.studies.result import Result
 
 if TYPE_CHECKING:
@@ -64,9 +71,7 @@ def settings_of(config: TasksConfig) -> dict[str, Any]:
     """All settings of the learner: those given, under its own names, and its defaults."""
     from polydag.learners import MultitaskDiscovery
 
-    params = MultitaskDiscovery().get_params(deep=False)
-    known = {name: value for name, value in params.items() if name not in _OWN}
-    return chosen(known, config.settings, "a study of tasks")
+    return settings_for(MultitaskDiscovery(), config, _OWN, "a study of tasks")
 
 
 def load(config: TasksConfig) -> Inputs:

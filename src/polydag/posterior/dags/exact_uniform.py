@@ -20,7 +20,7 @@ from polydag.posterior.dags.drawing import check_count
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.families.memory import in_words, require_memory, usable_memory
-from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
 from polydag.progress import report
 
@@ -137,10 +137,10 @@ def draw_dags(
     require_fit(table.n, memory)
     rng = np.random.default_rng(random_state)
     levels = _draw_levels(_required(_summed(table)), count, rng)
-    ranked = rank(table)
+    families = sort_families(table)
     dags = np.empty((count, table.n, table.n), dtype=bool)
     for dag, level in zip(dags, levels, strict=True):
-        draw_dag(ranked, level, True, rng, dag)
+        draw_dag(families, level, True, rng, dag)
     return DagSamples.pack(table.names, dags, "dags")
 
 

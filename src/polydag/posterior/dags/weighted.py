@@ -24,6 +24,7 @@ from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import jobs
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,9 +158,7 @@ def dag_posterior(
     table: FamilyTable,
     *,
     method: Method = "auto",
-    n_chains: int = 4,
-    n_steps: int | None = None,
-    burn_in: int | None = None,
+    chains: Chains = DEFAULT_CHAINS,
     n_jobs: int = 1,
     memory: float | None = None,
     random_state: int | None = None,
@@ -172,10 +171,11 @@ def dag_posterior(
         Log scores with the log prior in them (`with_prior`).
     method : {"auto", "exact", "weighted", "mcmc"}
         "exact" sums over all DAGs; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples
-        partitions. "auto" is exact where memory and 20 seconds allow it, else takes weights where orders fit
-        and a first thousand draws shows that enough will be left in effect, else samples partitions.
-    n_chains, n_steps, burn_in : int, optional
-        Of the chains; see `partition_posterior`.
+        ordered partitions. "auto" is exact where that fits into memory and takes at most 20 seconds;
+        otherwise it weights draws if orders fit and a pilot of a thousand draws shows that enough of them
+        remain in effect, and samples partitions if not.
+    chains : Chains
+        How many chains of partitions, and how long; see `partition_posterior`.
     n_jobs : int
         Threads for sums, processes for chains.
     memory : float, optional
@@ -187,9 +187,7 @@ def dag_posterior(
         return exact_dag_posterior(table, memory=memory)
     if method == "weighted" or (method == "auto" and _weights_do(table, n_jobs, memory, random_state)):
         return weighted_posterior(table, n_jobs=n_jobs, memory=memory, random_state=random_state)
-    return partition_posterior(
-        table, n_chains=n_chains, n_steps=n_steps, burn_in=burn_in, n_jobs=n_jobs, random_state=random_state
-    )
+    return partition_posterior(table, chains=chains, n_jobs=n_jobs, random_state=random_state)
 
 
 def _weights_do(table: FamilyTable, n_jobs: int, memory: float | None, random_state: int | None) -> bool:

@@ -81,7 +81,7 @@ def theorem1(
     n, m, top = table.n, table.candidates.shape[1], table.max_parents
     if table.is_pruned:
         raise DataError("The Theorem-1 form needs all variables as candidate parents.")
-    require_fit(n, tasks, memory)
+    require_joint_fit(n, tasks, memory)
     numbers, members = subset_tables(table)
     c, log_g = _by_size(prior, m, top, tasks, combination)
     shape = (subsets.offsets(m, top), subsets.binomials(m, top))
@@ -169,7 +169,7 @@ def memory_needed(n: int, tasks: int) -> float:
     return 8.0 * (tasks * n * 2.0 ** (n - 1) + 2 * 2.0**n)
 
 
-def require_fit(n: int, tasks: int, limit: float | None = None) -> None:
+def require_joint_fit(n: int, tasks: int, limit: float | None = None) -> None:
     """Raise when n variables are too many for the memory."""
 
     def fits(have: float) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ NORMALISERS = ("all", "truncated")
 _PANELS, _NODES = 12, 20  # halved towards λ = 1, where the integrand is steep
 
 
+@runtime_checkable
 class TransferPrior(Protocol):
     """What the transfer needs of a prior of pairs of parent sets."""
 

@@ -1,9 +1,8 @@
-"""Better orders from given ones: by cooling down, and by parts that others have better.
+"""Better orders from given ones: simulated annealing, and crossover of independent parts.
 
-A heated state comes back changed for the better in some parts of the network and for the worse in others;
-parts that have nothing to do with each other are taken over one by one (as Whitley's partition crossover does
-with tours): the families of a part replace those of the best network so far where they score more and make no
-cycle.
+A state that was heated and cooled again is better in some parts of the network and worse in others. Parts
+that no edge connects are taken over one by one, as in Whitley's partition crossover of tours: the families of
+a part replace those of the best network so far if they score more and create no cycle.
 """
 
 from __future__ import annotations
@@ -11,18 +10,19 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydag.posterior.orders.moves import Orders, State
+from polydag.arrays import Index
+from polydag.posterior.orders.relocation import relocate
+from polydag.posterior.orders.space import OrderSpace, OrderState
 
-Index = NDArray[np.int64]
-
-_FREE = 10.0  # logarithms that the best family of a variable gains, at the temperature to begin with
+_FREE = 10.0  # nats that the best family of a variable gains over none at the first temperature
 _SHORTEST = 20  # sweeps, at least
 
+Parents = dict[int, frozenset[int]]
 
-def first_power(space: Orders) -> float:
-    """The power at which relocations move freely."""
+
+def free_power(space: OrderSpace) -> float:
+    """The power of the weights at which variables move freely."""
     scores = space.table.scores
     lowest = np.where(scores > -np.inf, scores, np.inf).min(axis=1)
     alone = np.where(scores[:, 0] > -np.inf, scores[:, 0], lowest)
@@ -30,17 +30,18 @@ def first_power(space: Orders) -> float:
     return min(_FREE / gain, 1.0) if gain > 0 else 1.0
 
 
-def cooled(space: Orders, state: State, begin: float, sweeps: int, rng: np.random.Generator) -> State:
-    """A state after relocations with powers that rise to 1."""
-    found, room = state.copy(), space.room()
-    count = max(_SHORTEST, round(-np.log(begin) * sweeps))
-    for power in np.geomspace(begin, 1.0, count):
-        space.relocate(found, space.n, float(power), rng, room)
-    return found
+def anneal(
+    space: OrderSpace, rng: np.random.Generator, state: OrderState, power: float, sweeps: int
+) -> OrderState:
+    """The state after relocations while the power rises to 1, with `sweeps` sweeps for each factor e."""
+    count = max(_SHORTEST, round(-np.log(power) * sweeps))
+    for current in np.geomspace(power, 1.0, count):
+        state, _ = relocate(space, rng, state, space.n, float(current))
+    return state
 
 
-def combined(space: Orders, best: State, other: State) -> State:
-    """The better of two states, with the parts of the worse one that are better."""
+def crossover(space: OrderSpace, best: OrderState, other: OrderState) -> OrderState:
+    """The better of two states, improved by those parts of the worse one that are better."""
     if other.log_weight > best.log_weight:
         best, other = other, best
     own, scores = space.best_families(best)
@@ -59,32 +60,29 @@ def combined(space: Orders, best: State, other: State) -> State:
         return best
     order = _order(kept)
     assert order is not None
-    found = space.state(order)
+    found = space.init(order)
     return found if found.log_weight > best.log_weight else best
 
 
-Parents = dict[int, frozenset[int]]
-
-
-def _parents(space: Orders, chosen: Index) -> Parents:
+def _parents(space: OrderSpace, chosen: Index) -> Parents:
     return {node: frozenset(space.table.parents(node, int(s))) for node, s in enumerate(chosen)}
 
 
 def _parts(different: Index, one: Parents, other: Parents) -> list[list[int]]:
     """Variables with different families, in parts that no edge of either network connects."""
     left, parts = set(different.tolist()), []
-    near: dict[int, set[int]] = {v: set() for v in left}
+    adjacent: dict[int, set[int]] = {v: set() for v in left}
     for v in left:
         for parent in (one[v] | other[v]) & left:
-            near[v].add(parent)
-            near[parent].add(v)
+            adjacent[v].add(parent)
+            adjacent[parent].add(v)
     while left:
         part, reached = [], [left.pop()]
         while reached:
             v = reached.pop()
             part.append(v)
-            reached += [u for u in near[v] if u in left]
-            left -= near[v]
+            reached += [u for u in adjacent[v] if u in left]
+            left -= adjacent[v]
         parts.append(part)
     return parts
 
