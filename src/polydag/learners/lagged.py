@@ -75,7 +75,7 @@ class NotearsLagged(Notears):
     0
     """
 
-    series: ClassVar[bool] = True
+    time_series: ClassVar[bool] = True
 
     instantaneous_graph_: Graph
     lag_weights_: NDArray[np.float64]

@@ -1,12 +1,4 @@
-"""A site and the coordinator as pure state machines, whatever the method.
-
-`step(state, inbox) -> (state, outbox)`: no clock, no files, no hidden memory. A time-out is a message. States
-are frozen and can be saved between any two steps (`storing`); whoever restores them gets the same outcome.
-
-How a round's sum is formed is a matter of phases: in the open, one question and one answer; masked, those of
-`masked` (the coordinator's side) and `guard` (a site's). A site's state is to be saved before its messages
-are sent: what it sends again is what it has stored, never something new under the same masks.
-"""
+"""The coordinator as a pure state machine, whatever the method."""
 
 from __future__ import annotations
 
@@ -15,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polydag.errors import DataError, UsageError
+from polydag.errors import UsageError
 from polydag.federated.protocol import coordinator_masking as masked
 from polydag.federated.protocol import sums
-from polydag.federated.protocol.checks import unfit
+from polydag.federated.protocol.checks import reply_problem
 from polydag.federated.protocol.coordinator_masking import Masking
-from polydag.federated.protocol.disclosure import Noise
 from polydag.federated.protocol.messages import (
     AGREE,
     ANSWER,
@@ -36,13 +27,10 @@ from polydag.federated.protocol.messages import (
     TIMEOUT,
     Arrays,
     Message,
-    position,
     reply_to,
 )
-from polydag.federated.protocol.programs import Answer, Ask, Local, Program, Shapes, Total
-from polydag.federated.protocol.site_protection import Guard, noted, with_tag
+from polydag.federated.protocol.programs import Answer, Ask, Program, Shapes, Total
 from polydag.federated.protocol.sums import Contributions
-from polydag.privacy.ledger import START
 
 RUNNING, DONE, STOPPED, UNWILLING = "running", "done", "stopped", "unwilling"
 
@@ -56,15 +44,15 @@ class CoordinatorState:
     members : tuple of str
         The sites that take part.
     status : {"running", "done", "stopped", "unwilling"}
-        Where it stands; `reason` says why it stopped, or who does not take part.
+        `reason` says why the study stopped, or which site does not take part.
     round, task, meta, question, over
-        The question under way, and the sites over which is summed.
+        The current question, and the sites over which the sum is formed.
     phase, asked, expected
-        Which part of it is under way, who was asked for that, and the shapes of what they answer.
+        The current phase of it, the sites that were asked, and the shapes of their answers.
     received : mapping
-        What has come in for it, as `sums` keeps it.
+        The answers so far, as `sums` keeps them.
     summing : mapping
-        What masked sums remember.
+        The memory of masked sums.
     waited : int
         Time-outs in this round.
     refusals : tuple of str
@@ -93,15 +81,22 @@ class CoordinatorState:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Who was asked and has not answered."""
+        """The sites that were asked and have not answered."""
         return tuple(site for site in self.asked if site not in self.received)
 
 
 @dataclass(frozen=True)
 class Coordinator:
-    """Runs a program over sites; the first time-outs of a phase only repeat the question.
+    """Runs a program over sites.
 
-    With `masking`, it sees sums only; without, every site's numbers.
+    Parameters
+    ----------
+    program : Program
+        What is asked, and what follows from the sums.
+    patience : int
+        A phase ends with this time-out at the latest; earlier ones repeat the question.
+    masking : Masking, optional
+        With it the coordinator sees sums only, without it the numbers of every site.
     """
 
     program: Program
@@ -124,9 +119,9 @@ class Coordinator:
     def step(
         self, state: CoordinatorState, inbox: Iterable[Message]
     ) -> tuple[CoordinatorState, list[Message]]:
-        """Take in messages; go on to the next question when the answers are complete."""
+        """Process messages; proceed to the next question when the answers are complete."""
         outbox: list[Message] = []
-        # One copy a step, which `_take` fills: a copy a message would make a round quadratic in the sites.
+        # One copy per step, filled by `_take`: a copy per message would make a round quadratic in the sites.
         state = dataclasses.replace(state, received=dict(state.received))
         for message in inbox:
             state, more = self._take(state, message)
@@ -134,7 +129,7 @@ class Coordinator:
         return state, outbox
 
     def resume(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
-        """Go on from a saved state: those who have not answered are asked again."""
+        """Continue from a saved state: sites that have not answered are asked again."""
         if state.status == DONE:
             return state, []
         state = dataclasses.replace(state, status=RUNNING, reason="", waited=0)
@@ -145,7 +140,7 @@ class Coordinator:
             return self._late(state) if message.round == state.round else (state, [])
         if why := _objection(state, message):
             return _refuse(state, message, why)
-        if message.phase == REFUSED:  # it has kept its state, and is asked again in time
+        if message.phase == REFUSED:  # the site has kept its state, and is asked again after a time-out
             text = (
                 f"round {state.round}: {message.sender} refused the question: {message.meta.get('why', '')}"
             )
@@ -169,9 +164,9 @@ class Coordinator:
         )
 
     def _enough(self, state: CoordinatorState) -> bool:
-        """Whether a phase can end without those who have not answered."""
+        """Whether a phase can end without the sites that have not answered."""
         if state.phase in (AGREE, OPEN):
-            return len(state.received) >= masked.terms_of(state.summing).threshold
+            return len(state.received) >= masked.agreement_of(state.summing).quorum
         tolerant = self.program.tolerates_absence and state.phase not in (JOIN, ROSTER)
         return tolerant and bool(state.received)
 
@@ -179,7 +174,7 @@ class Coordinator:
         if not state.summing:
             return self._advance(state, sums.total(state.received, state.members), len(state.received))
         if state.phase not in (ASK, OPEN):
-            memory, phase = masked.learned(state.summing, state.phase, state.round, state.received)
+            memory, phase = masked.after_phase(state.summing, state.phase, state.round, state.received)
             return _enter(dataclasses.replace(state, summing=memory), phase)
         if state.phase == ASK and self.program.tolerates_absence:
             memory, phase = masked.listed(state.summing, state.over, state.received)
@@ -200,7 +195,7 @@ class Coordinator:
 def _too_few(state: CoordinatorState, missing: Iterable[str]) -> str:
     return (
         f"Without {', '.join(missing)}, the sum of round {state.round} ({state.task}) would be over too few "
-        "sites, or show single ones beside earlier sums."
+        "sites, or reveal single ones in combination with earlier sums."
     )
 
 
@@ -228,7 +223,7 @@ def _next(
 
 
 def _enter(state: CoordinatorState, phase: str) -> tuple[CoordinatorState, list[Message]]:
-    """Begin a phase: put its question to those whom it concerns."""
+    """Begin a phase: send its question to the sites concerned."""
     over = state.over
     if phase == ASK and state.summing and (ready := state.summing.get("ready")) is not None:
         away = [site for site in over if site not in ready]
@@ -277,11 +272,11 @@ def _objection(state: CoordinatorState, message: Message) -> str | None:
         return "it has answered already"
     if state.summing and (why := masked.objection(state.summing, message, state.phase)):
         return why
-    return None if message.phase in (DECLINED, REFUSED) else unfit(message.arrays, _expected(state))
+    return None if message.phase in (DECLINED, REFUSED) else reply_problem(message.arrays, _expected(state))
 
 
 def _expected(state: CoordinatorState) -> Shapes:
-    """What a reply in this phase consists of."""
+    """The shapes of a reply in this phase."""
     plain = {name: tuple(shape) for name, shape in state.expected.items()}
     if not state.summing:
         return plain
@@ -292,124 +287,3 @@ def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[Coordi
     text = f"round {state.round}: refused a message from {message.sender}: {why}"
     reply = Message(COORDINATOR, message.sender, message.round, REFUSED, meta={"why": why})
     return dataclasses.replace(state, refusals=(*state.refusals, text)), [reply]
-
-
-def _no(state: SiteState, message: Message, phase: str, why: str) -> Message:
-    no = Message(state.name, COORDINATOR, message.round, phase, meta={"why": why})
-    return with_tag(state.masking, no, message.phase)
-
-
-@dataclass(frozen=True, eq=False)
-class SiteState:
-    """All that a site keeps.
-
-    The last question it answered (`round`, `phase`) and what it sent then, its method's own state, its
-    secrets for masked sums, and the ledger of all that left it, as lines.
-    """
-
-    name: str
-    round: int = 0
-    phase: str = ANSWER
-    notes: tuple[str, ...] = ()
-    ledger: tuple[str, ...] = ()
-    sent: Arrays = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
-    local: Arrays = field(default_factory=dict)
-    masking: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Site:
-    """Answers the coordinator's questions; declines with fewer than `min_rows` rows.
-
-    The floor is that of an organisation on its own; where all rows are in one process, there need be none.
-    With a `guard` its numbers leave under masks only. `last` is the hash that its ledger goes on from.
-    """
-
-    local: Local
-    min_rows: int = 10
-    guard: Guard | None = None
-    last: str = START
-
-    def start(self, name: str) -> SiteState:
-        """The state before the first question."""
-        return SiteState(name)
-
-    def step(self, state: SiteState, inbox: Iterable[Message]) -> tuple[SiteState, list[Message]]:
-        """Answer each question once; a repeated question gets the stored answer again, never a new one."""
-        outbox: list[Message] = []
-        for message in inbox:
-            state, reply = self._take(state, message)
-            outbox += [] if reply is None else [reply]
-        return state, outbox
-
-    def _take(self, state: SiteState, message: Message) -> tuple[SiteState, Message | None]:
-        if message.phase == REFUSED and message.sender == COORDINATOR:
-            why = f"The coordinator refused an answer: {message.meta.get('why', '')}"
-            return dataclasses.replace(state, notes=(*state.notes, why)), None
-        if message.sender != COORDINATOR or message.phase not in ORDER:
-            why = "a site takes questions from the coordinator only"
-            return state, Message(state.name, message.sender, message.round, REFUSED, meta={"why": why})
-        now, last = position(message.round, message.phase), position(state.round, state.phase)
-        if now <= last:
-            return state, self._again(state) if now == last and message.phase != ANSWER else None
-        if message.phase == ANSWER:
-            state = self._told(state, message)
-            return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, said={}), None
-        try:
-            if damage := self._objection(state, message):
-                return state, _no(state, message, REFUSED, damage)
-            return self._answer(self._told(state, message), message)
-        except DataError as error:
-            return state, _no(state, message, DECLINED, str(error))
-
-    def _told(self, state: SiteState, message: Message) -> SiteState:
-        if message.phase not in (ASK, ANSWER):
-            return state
-        notes = dict.fromkeys((*state.notes, *self.local.told(state.local, message.arrays)))
-        return dataclasses.replace(state, notes=tuple(notes))
-
-    def _objection(self, state: SiteState, message: Message) -> str | None:
-        """Why a question cannot be answered as it came; a damaged one must not enter the state."""
-        if message.phase == ASK:
-            return self.local.objection(state.local, self._asked(state, message))
-        return None if self.guard is None else self.guard.objection(message)
-
-    def _again(self, state: SiteState) -> Message:
-        phase = reply_to(state.phase)
-        return Message(state.name, COORDINATOR, state.round, phase, state.sent, state.said)
-
-    def _answer(self, state: SiteState, message: Message) -> tuple[SiteState, Message]:
-        own, memory, noise = state.local, state.masking, Noise()
-        if message.phase == ASK:
-            ask = self._asked(state, message)
-            if (adds := getattr(self.local, "noise", None)) is not None:
-                noise = adds(ask)
-            if self.guard is not None:
-                memory = self.guard.afford(memory, message, noise)
-            own, sent = self.local.answer(state.local, ask)
-            if self.guard is not None:
-                memory, sent = self.guard.hide(memory, message, sent, self.local.names)
-        elif self.guard is None:
-            raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
-        else:
-            memory, sent = self.guard.prepare(memory, state.name, message)
-        reply = Message(state.name, COORDINATOR, message.round, reply_to(message.phase), sent)
-        reply = with_tag(memory, reply, message.phase)
-        over = len(message.meta.get("over", ())) or 1
-        ledger = noted(state.ledger, state.masking, memory, reply, message.phase, noise, over, self.last)
-        state = dataclasses.replace(
-            state, round=message.round, phase=message.phase, local=own, sent=sent, said=reply.meta,
-            masking=memory, ledger=ledger,
-        )  # fmt: skip
-        return state, reply
-
-    def _asked(self, state: SiteState, message: Message) -> Ask:
-        if self.local.n_rows < self.min_rows:
-            raise DataError(
-                f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows} (min_rows)."
-            )
-        meta = {name: value for name, value in message.meta.items() if name != "task"}
-        if self.guard is not None and state.masking and hasattr(self.local, "noise"):
-            meta["honest"] = self.guard.honest(state.masking)
-        return Ask(str(message.meta.get("task", "")), message.arrays, meta)

@@ -1,9 +1,9 @@
-"""A site's side of neural networks: rows are needed, so the site keeps them.
+"""A party's side of neural networks, which need rows, so the party keeps them.
 
-The loss of a site is its share of the pooled one: residual sums of squares over the *total* number of rows,
-of rows about the *common* mean and in a common unit. ADMM's step (2) has no closed form; a few steps of
-L-BFGS from where the site stood are enough in a round. The mask's noise follows from a seed that all sites
-are told, so all of them average over the same draws.
+The loss of a party is its share of the pooled loss: residual sums of squares over the *total* number of rows,
+for rows about the *common* mean and in a common unit. Step (2) of ADMM has no closed form; a few steps of
+L-BFGS from the party's last parameters suffice in a round. The noise of the mask follows from a seed that all
+parties receive, so all of them average over the same draws.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.federated.models.consensus import consensus
-from polydag.federated.models.linear_site import LinearLocal, known_task, lanes_of, require_columns
-from polydag.federated.models.unit_checks import log_scales
-from polydag.federated.models.votes import ballots, criteria, fits_alone, with_failures
-from polydag.federated.protocol.checks import Task, damage
+from polydag.federated.models.linear_party import LinearParty, known_task, lane_count, require_columns
+from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State
 from polydag.losses import LeastSquares
@@ -36,45 +34,42 @@ Kind = Literal["mlp", "masked"]
 NetworkLoss = MLP | MaskedMLP
 
 _STEPS = 10  # of L-BFGS, in a round
-_AMPLE = 2  # rows a variable from which on a site's own regressions tell the size of errors
+_AMPLE = 2  # rows per variable from which a party's own regressions determine the size of errors
 _DRAWS = 16
 _CONSTANTS = {"centre": "gd", "rows": "g", "error": "", "forbidden": "dd", "seed": ""}
 
 
 def network_shape(kind: Kind, d: int, hidden: int) -> MLPShape | MaskedShape:
-    """The parameters of plain or masked networks."""
+    """The layout of the parameters of plain or masked networks."""
     return MLPShape(d, hidden) if kind == "mlp" else MaskedShape(d, hidden)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkLocal:
+class NetworkParty:
     """Answers questions about rows that it keeps.
 
     Parameters
     ----------
     table : DataFrame
-        The site's rows, all of them numbers.
+        The party's rows, all of them numbers.
     kind : {"mlp", "masked"}
         Plain networks, or masked ones.
     hidden : int
         Hidden units of each network.
-    learner : estimator, optional
-        What learns from this site alone, for voting.
     """
 
     table: pd.DataFrame
     kind: Kind = "mlp"
     hidden: int = 10
-    learner: Any = None
-    _linear: LinearLocal = field(init=False, repr=False)
+    _linear: LinearParty = field(init=False, repr=False)
     _losses: dict[bytes, NetworkLoss] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_linear", LinearLocal(GaussianStats.from_data(self.table)))
+        object.__setattr__(self, "_linear", LinearParty(GaussianStats.from_data(self.table)))
 
     @property
     def n_rows(self) -> float:
-        """How many rows there are."""
+        """The number of rows."""
         return self._linear.n_rows
 
     @property
@@ -87,42 +82,44 @@ class NetworkLocal:
         """The rows."""
         return self.table
 
-    def mark(self) -> bytes:
-        """A mark of the rows and of the kind of networks."""
+    def fingerprint(self) -> bytes:
+        """A hash of the rows and of the kind of networks."""
         rows = np.ascontiguousarray(self.table.to_numpy(dtype=float))
         return hashlib.sha256(repr((self.names, self.kind, self.hidden)).encode() + rows.tobytes()).digest()
 
-    def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Votes that could not be cast, and columns whose scale here is far from that elsewhere."""
-        return self._linear.told(state, arrays)
+    def notes(self, state: State, arrays: Arrays) -> list[str]:
+        """Columns whose scale here is far from that elsewhere."""
+        return self._linear.notes(state, arrays)
+
+    def deviations(self) -> Array:
+        """The standard deviations of columns; zero where they are constant."""
+        return self._linear.deviations()
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """What the site adds to the sum that was asked for."""
+        """The party's contribution to the sum."""
         return known_task(self.tasks(), ask).answer(state, ask)
 
     def tasks(self) -> dict[str, Task]:
-        """What it can be asked; `p` are parameters, `l` lanes."""
+        """The questions that it answers; `p` counts parameters, `l` penalties."""
         return {
             "centre": self._linear.tasks()["centre"],
             "errors": Task(self._errors, {"group": "d", "centre": "gd"}),
             "consensus": Task(self._consensus, {"W": "lp", "rho": "l"}, ("relax",), _CONSTANTS),
             "average": Task(self._average, {"W": "lp", "tau": "l", **_CONSTANTS}),
             "effects": Task(self._effects, {"W": "lp"}, once=_CONSTANTS),
-            "vote": Task(self._vote, meta=("columns",)),
-            "weighed votes": Task(self._weighed_votes, {"lambdas": "l"}, ("columns",)),
         }
 
     def objection(self, state: State, ask: Ask) -> str | None:
-        """What is missing in a question, or wrong with it; raises where the study is of other columns."""
+        """What is missing in a question or wrong with it; raises where the study has other columns."""
         task, d = known_task(self.tasks(), ask), len(self.names)
         require_columns(ask, self.names)
-        sizes = {"d": d, "p": network_shape(self.kind, d, self.hidden).size, **lanes_of(state)}
-        return damage(task, state, ask, sizes)
+        sizes = {"d": d, "p": network_shape(self.kind, d, self.hidden).size, **lane_count(state)}
+        return question_problem(task, state, ask, sizes)
 
     def _errors(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """Sums of squares about the common centre; and the mean logarithm of the errors' size, times rows.
+        """Sums of squares about the common centre, and the mean logarithm of the errors' size times rows.
 
-        Errors are those of linear regression of each variable on all others, within the site.
+        Errors are those of a linear regression of each variable on all others, within the party.
         """
         state, sent = self._linear.answer(state, Ask("scale", ask.arrays))
         stats, d = self._linear.stats, len(self.names)
@@ -136,7 +133,7 @@ class NetworkLocal:
         return state, {**sent, "log_error": np.array([size * weight]), "weight": np.array([weight])}
 
     def _loss(self, known: State) -> NetworkLoss:
-        """The loss under what the coordinator has said, made once."""
+        """The loss with the constants that the coordinator has sent, made once."""
         key = b"".join(np.asarray(known[name]).tobytes() for name in _CONSTANTS)
         if key not in self._losses:
             rows = (self.table.to_numpy(dtype=float) - known["centre"][0]) / float(known["error"])
@@ -153,7 +150,7 @@ class NetworkLocal:
         return self._losses[key]
 
     def proximal(self, known: State, start: Array, centre: Array, rho: Array) -> Array:
-        """Towards `argmin loss(θ) + ρ/2 ‖θ − C‖²`, from `start`, in each of several lanes."""
+        """Steps from `start` towards `argmin loss(θ) + ρ/2 ‖θ − C‖²`, for each of several penalties."""
         loss = self._loss(known)
         _, held = loss.shape.hold(start[0], known["forbidden"].astype(bool))
         lanes = zip(start, centre, rho, strict=True)
@@ -169,14 +166,14 @@ class NetworkLocal:
         return {**done.state, "own": done.parameters}, done.sent
 
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """Stateless: a step from W on this site's own mean loss, weighted by its rows."""
+        """A step from W on this party's own mean loss, weighted by its rows; no state is kept."""
         known = _constants(ask)
         W, share = ask.arrays["W"], self.n_rows / float(known["rows"][0])
         own = self.proximal(known, W, W, ask.arrays["tau"] * share)
         return state, {"parameters": own * share, "share": np.array([share])}
 
     def _effects(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """Mean squared slopes of the networks and mean squared residuals, this site's share of both."""
+        """This party's share of the mean squared slopes of the networks and of the mean squared residuals."""
         known = {**state, **_constants(ask)}
         loss, W = self._loss(known), ask.arrays["W"]
         share = np.array([self.n_rows / float(known["rows"][0])])
@@ -186,19 +183,7 @@ class NetworkLocal:
             sent["slopes"] = np.array([loss.squared_slopes(theta) for theta in W])
         return state, sent
 
-    def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The graph that the site finds by itself, at each of several penalties where these are given."""
-        scales = log_scales(self.n_rows, self._linear.deviations())
-        fits = fits_alone(self.learner, self.table, ask)
-        found = ballots(fits, len(self.names), ask)
-        return with_failures(state, fits), {**found, "log_scales": scales}
-
-    def _weighed_votes(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The graph at each penalty, and what its networks cost on the site's rows."""
-        fits = fits_alone(self.learner, self.table, ask)
-        return with_failures(state, fits), {**ballots(fits, len(self.names), ask), **criteria(fits)}
-
 
 def _constants(ask: Ask) -> dict[str, Any]:
-    """What the coordinator says once, or every time to a site that keeps nothing."""
+    """What the coordinator sends once, or every time to parties that keep no state."""
     return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}

@@ -1,20 +1,17 @@
-"""A site's side of a shared graph with coefficients of each site's own, from the site's own covariance S."""
+"""A party's side of a shared graph with coefficients of its own, computed from its own covariance S."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydag.federated.models.linear_site import LinearLocal
+from polydag.arrays import Array, Index, Mask
+from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.models.unit_checks import log_scales
 from polydag.federated.protocol.checks import Task
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _TINY = 1e-12  # relative to a variance
 
@@ -22,8 +19,8 @@ _TINY = 1e-12  # relative to a variance
 def ridge_weights(S: Array, ridge: Array) -> Array:
     """Column j: `argmin_w ½ (e_j − w)ᵀ S (e_j − w) + ½ Σ_i R_ij w_i²`; zero where R is infinite."""
     d = len(S)
-    free = np.isfinite(ridge.T)  # row j: what may point at j
-    # A column that may not enter gets a unit equation of its own, so all variables are solved at once.
+    free = np.isfinite(ridge.T)  # row j: the possible parents of j
+    # A column that may not enter gets a unit equation of its own, so that all variables are solved at once.
     matrices = np.where(free[:, :, None] & free[:, None, :], S, 0.0)
     diagonal = np.where(free, np.where(free, ridge.T, 0.0) + _floor(S), 1.0)
     matrices[:, np.arange(d), np.arange(d)] += diagonal
@@ -32,12 +29,12 @@ def ridge_weights(S: Array, ridge: Array) -> Array:
 
 
 def _floor(S: Array) -> Array:
-    """What keeps few rows with many parents, or no rows at all, solvable."""
+    """A ridge that keeps the equations solvable with few rows and many parents, or no rows at all."""
     variance = S.diagonal()
     return _TINY * np.where(variance > 0, variance, 1.0)
 
 
-def by_group(covariances: Array, group: NDArray[np.int64], ridge: Array) -> Array:
+def by_group(covariances: Array, group: Index, ridge: Array) -> Array:
     """`ridge_weights`, each variable with the covariance of its group."""
     weights = np.zeros_like(ridge)
     for g, S in enumerate(covariances):
@@ -46,7 +43,7 @@ def by_group(covariances: Array, group: NDArray[np.int64], ridge: Array) -> Arra
     return weights
 
 
-def family_losses(S: Array, targets: NDArray[np.int64], parents: Mask) -> Array:
+def family_losses(S: Array, targets: Index, parents: Mask) -> Array:
     """The residual variance of each target on each set of parents."""
     found = np.empty(len(targets))
     for k, (j, own) in enumerate(zip(targets, parents, strict=True)):
@@ -58,11 +55,11 @@ def family_losses(S: Array, targets: NDArray[np.int64], parents: Mask) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnLinearLocal(LinearLocal):
-    """Answers questions about coefficients of the site's own, which stay with it."""
+class VaryingParty(LinearParty):
+    """Answers questions about coefficients of its own, which it keeps."""
 
     def tasks(self) -> dict[str, Task]:
-        """What it can be asked."""
+        """The questions that it answers."""
         return {
             "own spread": Task(self._own_spread, {"group": "d"}, ("columns",)),
             "ridge": Task(self._ridge, {"ridge": "ldd", "group": "d", "rows": "g"}),
@@ -70,11 +67,11 @@ class OwnLinearLocal(LinearLocal):
             "own weights": Task(self._own_weights, {"adjacency": "dd", "group": "d", "rows": "g"}),
         }
 
-    def own_covariance(self, group: NDArray[np.int64]) -> Array:
-        """Per group: the covariance about this site's own means."""
+    def own_covariance(self, group: Index) -> Array:
+        """Per group: the covariance about this party's own means."""
         return np.array([gram / max(n, 1.0) for n, gram in self._own_grams(group)])
 
-    def _own_grams(self, group: NDArray[np.int64]) -> list[tuple[float, Array]]:
+    def _own_grams(self, group: Index) -> list[tuple[float, Array]]:
         d = len(self.names)
         found = []
         for g in range(int(group.max()) + 1):
@@ -95,7 +92,7 @@ class OwnLinearLocal(LinearLocal):
         return state, {"rows": np.array([n for n, _ in grams]), "squares": squares, "log_scales": scales}
 
     def _by_column(self, ask: Ask, weights: Array) -> Array:
-        """Weights times this site's share of the rows that score each variable."""
+        """Weights times this party's share of the rows that score each variable."""
         group = ask.arrays["group"]
         own = np.array([n for n, _ in self._own_grams(group)])
         return np.asarray(weights * (own / np.maximum(ask.arrays["rows"], 1.0))[group])
@@ -108,7 +105,7 @@ class OwnLinearLocal(LinearLocal):
         return state, {"squares": self._by_column(ask, np.array(squares))}
 
     def _refit(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """Residual sums of squares of families, with coefficients of this site's own."""
+        """Residual sums of squares of families, with this party's own coefficients."""
         group, targets = ask.arrays["group"], ask.arrays["targets"]
         squares = np.empty(len(targets))
         for g, (_, gram) in enumerate(self._own_grams(group)):
@@ -118,11 +115,11 @@ class OwnLinearLocal(LinearLocal):
         return state, {"squares": squares}
 
     def _own_weights(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """This site's coefficients of a graph, weighted by rows."""
+        """This party's coefficients of a graph, weighted by rows."""
         weights = self.own_weights(ask.arrays["group"], ask.arrays["adjacency"].astype(bool))
         return state, {"weights": self._by_column(ask, weights)}
 
-    def own_weights(self, group: NDArray[np.int64], adjacency: NDArray[np.bool_]) -> Array:
-        """This site's own coefficients of a graph; they stay with it."""
+    def own_weights(self, group: Index, adjacency: Mask) -> Array:
+        """This party's own coefficients of a graph, which it keeps."""
         ridge = np.where(adjacency, 0.0, np.inf)
         return by_group(self.own_covariance(group), group, ridge)

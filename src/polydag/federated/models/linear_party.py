@@ -1,9 +1,9 @@
-"""A site's side of all linear methods: everything is computed from the site's own sufficient statistics.
+"""A party's side of all linear methods: everything is computed from its own sufficient statistics.
 
-The loss of a site is its share of the pooled one, `½ Σ_j (e_j − w_j)ᵀ S_kj (e_j − w_j)`, with `S_kj` taken
-about the *common* mean and divided by the *total* number of rows. ADMM's step (8) comes from one
-eigendecomposition of `S_k`, made once. Parameters are exchanged as `s_i W_ij`, with `s` a scale that the
-coordinator chooses: with the pooled standard deviations, ρ2 has no units.
+The loss of a party is its share of the pooled loss, `½ Σ_j (e_j − w_j)ᵀ S_kj (e_j − w_j)`, with `S_kj` taken
+about the *common* mean and divided by the *total* number of rows. Step (8) of ADMM uses one
+eigendecomposition of `S_k`, computed once. Parameters are exchanged as `s_i W_ij`, where the coordinator
+chooses the scale `s`: with the pooled standard deviations, ρ2 has no units.
 """
 
 from __future__ import annotations
@@ -14,22 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.federated.models.consensus import consensus
-from polydag.federated.models.regime_groups import regime_label
+from polydag.federated.models.regimes import regime_label
 from polydag.federated.models.unit_checks import log_scales, other_units, without_rounding
-from polydag.federated.models.votes import ballots, failure, fits_alone, with_failures
-from polydag.federated.protocol.checks import Task, damage
+from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State
 from polydag.stats import GaussianStats, Regimes
 
-Array = NDArray[np.float64]
-
-
-_FEW = 5  # rows, below which a standard deviation says nothing of units
+_FEW = 5  # rows, below which a standard deviation says nothing about units
 _CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
 
 
@@ -42,24 +38,21 @@ class Factors(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearLocal:
-    """Answers questions about rows of which it knows the statistics.
+class LinearParty:
+    """Answers questions about rows from their statistics.
 
     Parameters
     ----------
     stats : GaussianStats or Regimes
-        Of the site's rows, per set of intervened variables where there are any.
-    learner : estimator, optional
-        What learns from this site alone, for voting.
+        The statistics of the party's rows, per set of intervened variables where there are any.
     """
 
     stats: GaussianStats | Regimes[GaussianStats]
-    learner: Any = None
     _factors: dict[bytes, Factors] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> float:
-        """How many rows there are."""
+        """The number of rows."""
         return self.stats.n
 
     @property
@@ -80,8 +73,8 @@ class LinearLocal:
         """The statistics."""
         return self.stats
 
-    def mark(self) -> bytes:
-        """A mark of the statistics, so that stored rounds are not taken for those of other data."""
+    def fingerprint(self) -> bytes:
+        """A hash of the statistics."""
         regimes = [sorted(each) for each in self._regimes]
         digest = hashlib.sha256(repr((self.names, regimes, [part.n for part in self._parts])).encode())
         for part in self._parts:
@@ -89,11 +82,11 @@ class LinearLocal:
         return digest.digest()
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """What the site adds to the sum that was asked for."""
+        """The party's contribution to the sum."""
         return known_task(self.tasks(), ask).answer(state, ask)
 
     def tasks(self) -> dict[str, Task]:
-        """What it can be asked; `g` are groups, `l` lanes."""
+        """The questions that it answers; `g` counts groups, `l` penalties, `r` regimes."""
         return {
             "centre": Task(self._centre, {"group": "d"}, ("columns",)),
             "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
@@ -102,18 +95,19 @@ class LinearLocal:
             "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
             "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
             "families": Task(self._families, {"pairs": "gdd"}, once=_CONSTANTS),
-            "vote": Task(self._vote, meta=("columns",)),
         }
 
     def objection(self, state: State, ask: Ask) -> str | None:
-        """What is missing in a question, or wrong with it; raises where the study is of other columns."""
+        """What is missing in a question or wrong with it; raises where the study has other columns."""
         task = known_task(self.tasks(), ask)
         require_columns(ask, self.names)
-        why = damage(task, state, ask, {"d": len(self.names), **lanes_of(state)}, infinite=("ridge",))
+        why = question_problem(
+            task, state, ask, {"d": len(self.names), **lane_count(state)}, infinite=("ridge",)
+        )
         return why or (self._unasked(ask) if ask.task == "scatter" else None)
 
     def _unasked(self, ask: Ask) -> str | None:
-        """Declines a question that would leave out some of the site's rows."""
+        """Decline a question that would leave out some of the party's rows."""
         regimes = ask.meta["regimes"]
         if not isinstance(regimes, list) or not all(isinstance(regime, list) for regime in regimes):
             return f"the question's regimes are {regimes!r}"
@@ -125,25 +119,22 @@ class LinearLocal:
             raise DataError(f"In some of its rows {what} was set, and the study does not ask for such rows.")
         return None
 
-    def told(self, state: State, arrays: Arrays) -> list[str]:
-        """Votes that could not be cast, and columns whose scale here is far from that elsewhere."""
-        return [*failure(state), *self._other_units(arrays)]
-
-    def _other_units(self, arrays: Arrays) -> list[str]:
+    def notes(self, state: State, arrays: Arrays) -> list[str]:
+        """Columns whose scale here is far from that elsewhere."""
         if "log_scales" not in arrays or self.n_rows < _FEW:
             return []
         if arrays["log_scales"].shape != (3, len(self.names)):
-            return ["what came back of the other sites' scales cannot be read: units were not compared."]
+            return ["the other parties' scales could not be read, so units were not compared."]
         return other_units(self.names, self.deviations(), arrays["log_scales"])
 
     def deviations(self) -> Array:
-        """The columns' standard deviations about this site's own means; zero where they are constant."""
+        """The standard deviations of columns about this party's own means; zero where they are constant."""
         parts = self._parts
         squares = np.array([part.scatter.diagonal() for part in parts])
         means = np.array([np.abs(part.mean) for part in parts])
         return without_rounding(np.sqrt(squares.sum(axis=0) / self.n_rows), means.max(axis=0))
 
-    def rows_for(self, g: int, group: NDArray[np.int64]) -> list[GaussianStats]:
+    def rows_for(self, g: int, group: Index) -> list[GaussianStats]:
         """The statistics of the rows that score the variables of one group."""
         if isinstance(self.stats, GaussianStats):
             return [self.stats]
@@ -168,7 +159,7 @@ class LinearLocal:
         n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
         zero = np.zeros(len(self.names))
         sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
-        # How many directions the rows span: what a typical eigenvalue of S_k is measured by.
+        # The number of directions that the rows span determines a typical eigenvalue of S_k.
         rank = np.array([min(float(n.max()), float(len(self.names)))])
         scales = log_scales(self.n_rows, self.deviations())
         return state, {"rows": n, "sums": sums, "rank": rank, "log_scales": scales}
@@ -195,8 +186,8 @@ class LinearLocal:
         return state, sent
 
     def _factorised(self, state: State) -> Factors:
-        """One eigendecomposition a group, made on first use and kept."""
-        key = b"".join(state[name].tobytes() for name in ("centre", "rows", "scale"))
+        """One eigendecomposition per group, computed on first use and kept."""
+        key = b"".join(state[name].tobytes() for name in ("group", "centre", "rows", "scale"))
         if key not in self._factors:
             scale = state["scale"]
             S = self._grams(state) / state["rows"][:, None, None]
@@ -222,20 +213,20 @@ class LinearLocal:
         return done.state, done.sent
 
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """Stateless: a proximal step from W on this site's own mean loss, weighted by its rows."""
+        """A proximal step from W on this party's own mean loss, weighted by its rows; no state is kept."""
         constants = _constants(ask)
         share = self._own_rows(constants) / constants["rows"]
         W, tau = ask.arrays["W"], ask.arrays["tau"]
         B = W.copy()
         for g, weight in enumerate(share):
-            if weight > 0:  # τ times the site's share: the same step on the mean loss of its own rows
+            if weight > 0:  # τ times the party's share: the same step on the mean loss of its own rows
                 members = constants["group"] == g
                 B[:, :, members] = self.proximal(constants, W, tau * weight)[:, :, members]
         columns = share[constants["group"]]
         return state, {"parameters": B * columns, "share": columns}
 
     def _own_rows(self, known: State) -> Array:
-        """How many rows score each group: every sum has its own, as sites may be missing in any of them."""
+        """The rows that score each group; part of every sum, since parties may be missing in any of them."""
         groups = range(len(known["centre"]))
         return np.array([float(sum(part.n for part in self.rows_for(g, known["group"]))) for g in groups])
 
@@ -257,52 +248,45 @@ class LinearLocal:
         families = self._grams(known)[ask.arrays["pairs"].astype(bool)]
         return state, {"rows": self._own_rows(known), "families": families}
 
-    def _vote(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """The graph that the site finds by itself, at each of several penalties where these are given."""
-        scales = log_scales(self.n_rows, self.deviations())
-        fits = fits_alone(self.learner, self.stats, ask)
-        found = ballots(fits, len(self.names), ask)
-        return with_failures(state, fits), {**found, "log_scales": scales}
-
 
 def _constants(ask: Ask) -> dict[str, Any]:
-    """What the coordinator says once, or every time to a site that keeps nothing."""
+    """What the coordinator sends once, or every time to parties that keep no state."""
     return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}
 
 
 def known_task(tasks: Mapping[str, Task], ask: Ask) -> Task:
-    """The task of a question."""
+    """The task that answers a question."""
     if ask.task not in tasks:
-        raise DataError(f"This site does not know the question {ask.task!r}.")
+        raise DataError(f"It does not know the question {ask.task!r}.")
     return tasks[ask.task]
 
 
-def lanes_of(state: State) -> dict[str, int]:
-    """The lanes of a study under way, as a length of shapes."""
+def lane_count(state: State) -> dict[str, int]:
+    """The number of penalties in the current study, as a length of shapes."""
     return {"l": len(state["pending"])} if "pending" in state else {}
 
 
 def require_columns(ask: Ask, names: tuple[str, ...]) -> None:
-    """Decline a study of other columns."""
+    """Decline a study with other columns."""
     if list(ask.meta.get("columns", names)) != list(names):
         raise DataError(column_difference(tuple(ask.meta["columns"]), names))
 
 
 def column_difference(expected: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """How a table's columns differ from those of the study, which are those of most sites."""
+    """How a table's columns differ from those of the study, which are those of most parties."""
     here, there = set(found), set(expected)
     if here != there:
         parts = [
             f"{what} {', '.join(sorted(names))}"
-            for what, names in (("lacks", there - here), ("has besides", here - there))
+            for what, names in (("lacks", there - here), ("has in addition", here - there))
             if names
         ]
         return (
-            f"Its columns are not those that the study asks of every site: it {' and '.join(parts)}. "
+            f"Its columns are not those that the study asks of every party: it {' and '.join(parts)}. "
             "Leave out what not all have (--columns on the command line), or add it."
         )
     place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
     return (
         f"Its columns are in another order: number {place + 1} is {found[place]}, in the study "
-        f"{expected[place]}. Bring them into the same order."
+        f"{expected[place]}. Reorder them."
     )
