@@ -17,8 +17,8 @@ from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
 from polydag.plot.drawing import NEGATIVE, PLAIN, POSITIVE, arrange, shortened, text_width
+from polydag.plot.horizontal_positions import closest
 from polydag.plot.layers import assign, crossings, downward, layered
-from polydag.plot.places import closest
 
 SVG = "{http://www.w3.org/2000/svg}"
 

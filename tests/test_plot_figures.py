@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polydag.plot.charts import COLOURS, Bundle, Line, Panel, line_charts
+from polydag.plot.line_and_box_charts import COLOURS, Bundle, Line, Panel, line_charts
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import roc_points

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import UsageError
 from polydag.graph import Graph
+from polydag.plot.horizontal_positions import across
 from polydag.plot.layers import assign, downward, layered
-from polydag.plot.places import across
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 POSITIVE, NEGATIVE, PLAIN = "#2166ac", "#c0501f", "#4b5563"  # blue and orange: told apart by everyone

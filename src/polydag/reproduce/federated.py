@@ -36,7 +36,7 @@ from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.notears import Notears
 from polydag.learners.party_models import ALONE_LAMBDA, PAPER_THRESHOLD, Linear
-from polydag.plot.charts import Line, Panel, line_charts
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.progress import report
 from polydag.stats import GaussianStats
 

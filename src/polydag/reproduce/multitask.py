@@ -26,7 +26,7 @@ from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
-from polydag.plot.charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
+from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.progress import report
 from polydag.reproduce import brain
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, sentences, stacked
