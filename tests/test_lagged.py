@@ -142,7 +142,7 @@ def test_bad_series_are_refused_with_the_place() -> None:
         stack(data[["t", "realisation"]], 1)
     with pytest.raises(DataError, match="Realisation 1: t = 2 is followed by t = 4"):
         stack(data.drop(index=9), 1)
-    with pytest.raises(DataError, match="after t = 3 comes t = 3"):
+    with pytest.raises(DataError, match="t = 3 is followed by t = 3"):
         stack(pd.concat([data, data.iloc[[3]]]), 1)
     with pytest.raises(DataError, match="more than 6"):
         stack(data, 6)

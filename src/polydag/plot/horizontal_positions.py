@@ -1,8 +1,8 @@
-"""Where vertices stand: the third step of a layered drawing.
+"""Horizontal positions of the vertices: the third step of a layered drawing.
 
-Each layer in turn is moved as close as it can to the mean of its neighbours. With the order fixed, the
-places that minimise `Σ w (x - wish)²` under the least distances are an isotonic regression, found by pooling
-adjacent violators.
+Each layer in turn is moved as close as possible to the means of its neighbours. For a fixed order, the
+positions that minimise `Σ w (x - target)²` subject to minimum distances are an isotonic regression, found by
+pooling adjacent violators.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ _SWEEPS = 12
 _DUMMY_WEIGHT = 4.0  # long edges should be straight
 
 
-def across(drawing: Layered, widths: Sequence[float], gap: float, bend: float) -> list[float]:
-    """The horizontal centre of every vertex; nodes keep `gap` between them, dummies `bend`."""
+def horizontal_positions(drawing: Layered, widths: Sequence[float], gap: float, bend: float) -> list[float]:
+    """The horizontal centre of every vertex; nodes are at least `gap` apart, dummy vertices `bend`."""
     n = len(widths)
     half = [width / 2 for width in widths] + [0.0] * (len(drawing.up) - n)
     weight = [1.0] * n + [_DUMMY_WEIGHT] * (len(drawing.up) - n)
     x = [0.0] * len(drawing.up)
-    steps = []
+    distances = []
     for layer in drawing.layers:
         apart = [half[a] + half[b] + (gap if a < n and b < n else bend) for a, b in pairwise(layer)]
-        steps.append(apart)
+        distances.append(apart)
         offsets = _running(apart)
         for vertex, offset in zip(layer, offsets, strict=True):
             x[vertex] = offset - offsets[-1] / 2
     for sweep in range(_SWEEPS):
-        falling = sweep % 2 == 0
-        for where in range(len(drawing.layers)) if falling else reversed(range(len(drawing.layers))):
+        downwards = sweep % 2 == 0
+        for where in range(len(drawing.layers)) if downwards else reversed(range(len(drawing.layers))):
             layer = drawing.layers[where]
-            wishes = [_wish(vertex, x, drawing, falling, sweep >= _SWEEPS - 4) for vertex in layer]
-            places = closest(wishes, [weight[vertex] for vertex in layer], steps[where])
-            for vertex, place in zip(layer, places, strict=True):
-                x[vertex] = place
+            targets = [_target(vertex, x, drawing, downwards, sweep >= _SWEEPS - 4) for vertex in layer]
+            found = nearest_positions(targets, [weight[vertex] for vertex in layer], distances[where])
+            for vertex, position in zip(layer, found, strict=True):
+                x[vertex] = position
     return x
 
 
-def _wish(vertex: int, x: Sequence[float], drawing: Layered, falling: bool, both: bool) -> float:
+def _target(vertex: int, x: Sequence[float], drawing: Layered, downwards: bool, both: bool) -> float:
+    """The mean position of the neighbours of a vertex, above, below or both."""
     if both:
         near = drawing.up[vertex] + drawing.down[vertex]
     else:
-        near = drawing.up[vertex] if falling else drawing.down[vertex]
+        near = drawing.up[vertex] if downwards else drawing.down[vertex]
     return sum(x[other] for other in near) / len(near) if near else x[vertex]
 
 
@@ -55,16 +56,18 @@ def _running(apart: Sequence[float]) -> list[float]:
     return offsets
 
 
-def closest(wishes: Sequence[float], weights: Sequence[float], apart: Sequence[float]) -> list[float]:
-    """The places closest to the wishes in weighted least squares, each at least `apart` from the next."""
+def nearest_positions(
+    targets: Sequence[float], weights: Sequence[float], apart: Sequence[float]
+) -> list[float]:
+    """The positions nearest to the targets in weighted least squares, at least `apart` from each other."""
     offsets = _running(apart)
-    pools: list[tuple[float, float, int]] = []  # mean, weight, members
-    for wish, weight, offset in zip(wishes, weights, offsets, strict=True):
-        mean, mass, members = wish - offset, weight, 1
+    pools: list[tuple[float, float, int]] = []  # mean, weight, size
+    for target, own_weight, offset in zip(targets, weights, offsets, strict=True):
+        mean, weight, size = target - offset, own_weight, 1
         while pools and pools[-1][0] > mean:
-            before, heavy, many = pools.pop()
-            mean = (before * heavy + mean * mass) / (heavy + mass)
-            mass, members = heavy + mass, many + members
-        pools.append((mean, mass, members))
-    flat = [mean for mean, _, members in pools for _ in range(members)]
+            last_mean, last_weight, last_size = pools.pop()
+            mean = (last_mean * last_weight + mean * weight) / (last_weight + weight)
+            weight, size = last_weight + weight, last_size + size
+        pools.append((mean, weight, size))
+    flat = [mean for mean, _, size in pools for _ in range(size)]
     return [mean + offset for mean, offset in zip(flat, offsets, strict=True)]

@@ -351,7 +351,7 @@ def _curve_panels(table: pd.DataFrame) -> list[Panel]:
             if kind in lines.index.get_level_values("kind")
         ]
         title = f"posterior of edges, {method}"
-        panels.append(Panel(title, "training samples", list(lines.columns), bundles, top=1.0))
+        panels.append(Panel(title, "training samples", list(lines.columns), bundles, y_max=1.0))
     return panels
 
 
@@ -371,7 +371,7 @@ def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
                     "method", sort=False
                 )
             ],
-            ends=(1.0, 1.0),
+            limits=(1.0, 1.0),
         )
         for form in FORMS
         for size in chosen
