@@ -22,7 +22,7 @@ from polydag import Graph, Knowledge, Notears, checkpoint, metrics, runs, simula
 from polydag.cli import demos
 from polydag.cli.main import app
 from polydag.errors import DataError, NotConvergedError, UsageError
-from polydag.plot.charts import Line, Panel, line_charts, nice_step
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts, nice_step
 from polydag.reproduce import federated as paper
 from polydag.studies.parties import PartiesConfig, disclosure, run
 

@@ -38,7 +38,7 @@ from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.notears import Notears
-from polydag.plot.charts import Line, Panel, line_charts
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.privacy.settings import Privacy
 from polydag.progress import report
 from polydag.stats import GaussianStats

@@ -1,35 +1,44 @@
-"""From a graph to SVG text: nodes as labelled boxes in layers, edges as curves from top to bottom.
+"""Draw a graph as SVG: nodes as labelled boxes in layers, edges as curves from top to bottom.
 
-Colour tells the sign of a weight, width its size, and opacity the probability where there is one. Where the
-weights are the probabilities, lines have no sign and widths go from 0 to 1 in every picture. Undirected edges
-have no arrowhead. The same graph always gives the same text.
+Colour shows the sign of a weight, width its magnitude, and opacity the probability if there is one. If the
+weights are the probabilities, lines have no sign and widths range from 0 to 1 in every picture. Undirected
+edges have no arrowhead. The same graph always gives the same text.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
+from polydag.plot.horizontal_positions import horizontal_positions
 from polydag.plot.layers import assign, downward, layered
-from polydag.plot.places import across
+from polydag.plot.svg_style import (
+    BORDER,
+    BOX,
+    FONT,
+    FONT_SIZE,
+    INK,
+    NEGATIVE,
+    PLAIN,
+    POSITIVE,
+    SOFT,
+    escaped,
+    printable,
+    text_width,
+)
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
-POSITIVE, NEGATIVE, PLAIN = "#2166ac", "#c0501f", "#4b5563"  # blue and orange: told apart by everyone
-INK, SOFT, BOX, BORDER = "#111827", "#6b7280", "#f3f6fb", "#9aa8bd"
-_FONT_SIZE, _BOX_HEIGHT, _PAD, _MARGIN = 13, 30, 11, 24
+_BOX_HEIGHT, _PAD, _MARGIN = 30, 11, 24
 _GAP, _BEND = 24, 18
 _THINNEST, _THICKEST = 1.2, 5.0
 _FAINTEST = 0.25
 _SAMPLES = (0.5, 1.0)  # probabilities in the legend
 _LONGEST_LABEL = 28
-_NARROWEST = 0.32  # of the font size, the width of an i
 _UNLINKED_WIDTH = 900.0
 _STEEPEST = 0.5
 _PORT, _WIDEST_FOR_PORTS = 11.0, 260.0
@@ -38,7 +47,7 @@ Point = tuple[float, float]
 
 
 class Box(NamedTuple):
-    """A node's place: the centre of its box, and the box's width."""
+    """The box of a node: its centre and its width."""
 
     x: float
     y: float
@@ -46,7 +55,7 @@ class Box(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """An edge: its ends as node numbers (upper, lower) and the points it passes, from top to bottom."""
+    """An edge: its upper and lower nodes, and the points that it passes through, from top to bottom."""
 
     upper: int
     lower: int
@@ -54,26 +63,26 @@ class Curve(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What lines tell: the size that is drawn thickest, 0 where all are alike, and whether it is a weight."""
+    """What line widths show: the magnitude drawn thickest (0 if all are equal), and if it is a weight."""
 
     largest: float
     weights: bool
-    chance: NDArray[np.float64] | None
+    chance: Array | None
 
     def width(self, size: float) -> float:
         return _THINNEST + (_THICKEST - _THINNEST) * (size / self.largest if self.largest else 0.15)
 
 
 def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
-    """A picture of a graph as SVG.
+    """Draw a graph as SVG.
 
     Parameters
     ----------
     graph : Graph
-        A DAG or CPDAG; other graphs are drawn with the nodes in their own order from top to bottom.
+        A DAG or CPDAG. Other graphs are drawn with the nodes in their given order from top to bottom.
     probabilities : array of shape (d, d), optional
-        The probability of each edge; improbable ones are drawn fainter. Where they are the graph's weights
-        as well, as in graphs of posteriors, widths show them, on the same scale in every picture.
+        The probability of each edge; less probable edges are drawn fainter. If they are also the weights of
+        the graph, as in posterior graphs, line widths show them, on the same scale in every picture.
 
     Examples
     --------
@@ -105,14 +114,14 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     edges = "edge" if graph.n_edges == 1 else "edges"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" width="{width:.0f}" '
-        f'height="{bottom - top:.0f}" font-family="{FONT}" font-size="{_FONT_SIZE}" role="img">\n'
+        f'height="{bottom - top:.0f}" font-family="{FONT}" font-size="{FONT_SIZE}" role="img">\n'
         f"<title>Graph with {graph.n_nodes} nodes and {graph.n_edges} {edges}</title>\n"
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{bottom - top:.1f}" fill="#ffffff"/>'
     )
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 
 
-def _scale(graph: Graph, chance: NDArray[np.float64] | None) -> _Scale:
+def _scale(graph: Graph, chance: Array | None) -> _Scale:
     values = graph.weights[graph.adjacency]
     if chance is not None and np.array_equal(values, chance[graph.adjacency]):
         return _Scale(1.0, False, chance)
@@ -122,7 +131,7 @@ def _scale(graph: Graph, chance: NDArray[np.float64] | None) -> _Scale:
 
 
 def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
-    """The place of every node and the course of every edge."""
+    """The box of every node and the curve of every edge."""
     joined = graph.adjacency | graph.adjacency.T
     linked = np.flatnonzero(joined.any(axis=1))
     ports = np.maximum(graph.adjacency.sum(axis=0), graph.adjacency.sum(axis=1)).tolist()
@@ -138,7 +147,7 @@ def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
         level = assign(D)
         level = [where - min(level) for where in level]
         drawing = layered(D, level)
-        x = across(drawing, [widths[i] for i in linked], _GAP, _BEND)
+        x = horizontal_positions(drawing, [widths[i] for i in linked], _GAP, _BEND)
         y = _heights(drawing.layers, drawing.down, x)
         where_y = {vertex: y[k] for k, layer in enumerate(drawing.layers) for vertex in layer}
         for k, i in enumerate(linked.tolist()):
@@ -152,7 +161,7 @@ def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
 
 
 def _heights(layers: list[list[int]], down: list[list[int]], x: list[float]) -> list[float]:
-    """The height of each layer; a layer with far-reaching edges below it gets more room."""
+    """The vertical position of each layer; there is more space below layers with long horizontal edges."""
     y = [0.0]
     for layer in layers[:-1]:
         reach = max((abs(x[a] - x[b]) for a in layer for b in down[a]), default=0.0)
@@ -160,15 +169,15 @@ def _heights(layers: list[list[int]], down: list[list[int]], x: list[float]) -> 
     return y
 
 
-def _place_unlinked(boxes: list[Box], alone: list[int], bottom: float) -> None:
-    """Nodes without edges stand in rows below all others."""
-    if not alone:
+def _place_unlinked(boxes: list[Box], unlinked: list[int], bottom: float) -> None:
+    """Place nodes without edges in rows below all others."""
+    if not unlinked:
         return
-    left = min((box.x - box.width / 2 for i, box in enumerate(boxes) if i not in alone), default=0.0)
-    right = max((box.x + box.width / 2 for i, box in enumerate(boxes) if i not in alone), default=0.0)
+    left = min((box.x - box.width / 2 for i, box in enumerate(boxes) if i not in unlinked), default=0.0)
+    right = max((box.x + box.width / 2 for i, box in enumerate(boxes) if i not in unlinked), default=0.0)
     limit = left + max(right - left, _UNLINKED_WIDTH)
     x, y = left, 0.0 if bottom < 0 else bottom + _BOX_HEIGHT + 34
-    for i in alone:
+    for i in unlinked:
         if x > left and x + boxes[i].width > limit:
             x, y = left, y + _BOX_HEIGHT + 14
         boxes[i] = Box(x + boxes[i].width / 2, y, boxes[i].width)
@@ -176,18 +185,18 @@ def _place_unlinked(boxes: list[Box], alone: list[int], bottom: float) -> None:
 
 
 def _with_ports(curves: list[Curve], boxes: list[Box]) -> list[Curve]:
-    """Edges that share a node leave and reach it side by side, in the order in which they fan out."""
+    """Spread the ends of edges that share a node along its box, in the order of their directions."""
     points = [list(curve.points) for curve in curves]
     for end, following, side in ((0, 1, 1), (-1, -2, -1)):
         groups: dict[int, list[int]] = {}
         for k, curve in enumerate(curves):
             groups.setdefault(curve.upper if end == 0 else curve.lower, []).append(k)
-        for node, members in groups.items():
-            members.sort(key=lambda k: (curves[k].points[following][0], k))
+        for node, edges in groups.items():
+            edges.sort(key=lambda k: (curves[k].points[following][0], k))
             box = boxes[node]
-            step = min(16.0, (box.width - 16) / max(len(members) - 1, 1))
-            for rank, k in enumerate(members):
-                shift = step * (rank - (len(members) - 1) / 2)
+            step = min(16.0, (box.width - 16) / max(len(edges) - 1, 1))
+            for rank, k in enumerate(edges):
+                shift = step * (rank - (len(edges) - 1) / 2)
                 points[k][end] = (box.x + shift, box.y + side * _BOX_HEIGHT / 2)
     return [curve._replace(points=found) for curve, found in zip(curves, points, strict=True)]
 
@@ -195,17 +204,17 @@ def _with_ports(curves: list[Curve], boxes: list[Box]) -> list[Curve]:
 def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
     A, chance, i, j = graph.adjacency, scale.chance, curve.upper, curve.lower
     if not A[i, j]:
-        i, j = j, i  # drawn against the flow: an edge that points up
+        i, j = j, i  # an edge that points up
     weight = float(graph.weights[i, j])
     directed = not A[j, i]
     width = scale.width(abs(weight))
     colour = PLAIN if not scale.weights or weight == 0 else POSITIVE if weight > 0 else NEGATIVE
-    told = f"{graph.names[i]} {'→' if directed else '—'} {graph.names[j]}"
-    told += f", weight {weight:.3g}" if scale.weights else ""
+    tooltip = f"{graph.names[i]} {'→' if directed else '—'} {graph.names[j]}"
+    tooltip += f", weight {weight:.3g}" if scale.weights else ""
     faint = ""
     if chance is not None:
         probability = float(chance[i, j]) if directed else float(max(chance[i, j], chance[j, i]))
-        told += f", probability {probability:.2f}"
+        tooltip += f", probability {probability:.2f}"
         faint = f' opacity="{_opacity(probability):.2f}"'
     head, points = "", list(curve.points)
     if directed:
@@ -217,7 +226,7 @@ def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
         shape = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
         head = f'<polygon points="{shape}" fill="{colour}"/>'
     path = f'<path d="{_smooth(points)}" fill="none" stroke="{colour}" stroke-width="{width:.2f}"/>'
-    return f"<g{faint}><title>{escaped(told)}</title>{path}{head}</g>"
+    return f"<g{faint}><title>{escaped(tooltip)}</title>{path}{head}</g>"
 
 
 def _opacity(probability: float) -> float:
@@ -225,7 +234,7 @@ def _opacity(probability: float) -> float:
 
 
 def _smooth(points: list[Point]) -> str:
-    """A curve through the points, upright at both ends; in between it leans, but never swings out."""
+    """A smooth curve through the points, vertical at both ends, which does not overshoot in between."""
     slopes = [0.0, *(_lean(*three) for three in zip(points, points[1:], points[2:], strict=False)), 0.0]
     text = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for k, ((x0, y0), (x1, y1)) in enumerate(pairwise(points)):
@@ -236,9 +245,10 @@ def _smooth(points: list[Point]) -> str:
 
 
 def _lean(before: Point, here: Point, after: Point) -> float:
-    """How far sideways a curve goes for each step down.
+    """The horizontal change of a curve per unit downwards.
 
-    The harmonic mean of both sides and 0 at a turning point; limited, so that it stays off the boxes.
+    This is the harmonic mean of the slopes on both sides, or 0 at a turning point. It is limited so that the
+    curve does not touch the boxes.
     """
     first = (here[0] - before[0]) / (here[1] - before[1])
     second = (after[0] - here[0]) / (after[1] - here[1])
@@ -260,7 +270,7 @@ def _node(name: str, box: Box) -> str:
 
 
 def _legend(graph: Graph, scale: _Scale) -> tuple[str, float]:
-    """What colours and widths mean, and how wide the line of it is; nothing where nothing needs saying."""
+    """The legend of colours and widths, and its own width; empty if there is nothing to explain."""
     parts = _weight_keys(graph, scale) if scale.weights else []
     if graph.has_undirected:
         parts.append((f'stroke="{PLAIN}" stroke-width="1.8"', "no arrowhead: direction not determined"))
@@ -275,7 +285,7 @@ def _legend(graph: Graph, scale: _Scale) -> tuple[str, float]:
 
 
 def _weight_keys(graph: Graph, scale: _Scale) -> list[tuple[str, str]]:
-    """Samples of lines as their attributes and words: both signs, the smallest and the largest weight."""
+    """Legend entries as line attributes and labels: both signs, the smallest and the largest weight."""
     values, largest = graph.weights[graph.adjacency], scale.largest
     parts = []
     for present, colour, text in (
@@ -304,42 +314,5 @@ def _probability_keys(scale: _Scale) -> list[tuple[str, str]]:
 
 
 def _label(name: str) -> str:
-    shown = "".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in name)
+    shown = printable(name)
     return shown if len(shown) <= _LONGEST_LABEL else f"{shown[: _LONGEST_LABEL - 1]}…"
-
-
-def escaped(text: str) -> str:
-    """Text that XML accepts: control signs, which it forbids even when escaped, become spaces."""
-    return escape("".join(" " if unicodedata.category(sign)[0] == "C" else sign for sign in text))
-
-
-def text_width(text: str, size: float = _FONT_SIZE) -> float:
-    """About how wide a text is drawn; there is no font at hand to measure it."""
-    return sum(_sign_width(sign) for sign in text) * size
-
-
-def shortened(text: str, room: float, size: float = _FONT_SIZE) -> str:
-    """The text, or its beginning and end where it is wider than the room.
-
-    Examples
-    --------
-    >>> shortened("systolic_blood_pressure_12", 100, 11)
-    'systolic…sure_12'
-    """
-    if text_width(text, size) <= room:
-        return text
-    for kept in range(min(len(text) - 1, int(room / (_NARROWEST * size))), 0, -1):
-        cut = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
-        if text_width(cut, size) <= room:
-            return cut
-    return "…"
-
-
-def _sign_width(sign: str) -> float:
-    if unicodedata.combining(sign):
-        return 0.0
-    if unicodedata.east_asian_width(sign) in "WF":
-        return 1.0
-    if sign in "iljI.,:;|!'()[] ":
-        return _NARROWEST
-    return 0.85 if sign in "mwMW" else 0.68 if sign.isupper() else 0.57

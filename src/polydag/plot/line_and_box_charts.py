@@ -1,4 +1,4 @@
-"""Charts as self-contained SVG text, several panels side by side: lines with error bars, curves, boxes."""
+"""Line, curve and box charts in panels side by side, as self-contained SVG."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import groupby, pairwise
 from math import ceil, floor
 from typing import NamedTuple
 
-from polydag.plot.drawing import FONT, INK, SOFT
+from polydag.plot.svg_style import FONT, INK, SOFT
 
-# Told apart by everyone (Okabe and Ito 2008), and by their marks where colours are not printed.
+# Safe for colour-blind readers (Okabe and Ito 2008); markers differ as well, for black-and-white print.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_KEY, _LETTER, _LINE = 34.0, 6.0, 18.0  # of a legend: the sign and its space, a letter, a line
+_KEY, _LETTER, _LINE = 34.0, 6.0, 18.0  # in a legend: width of the key and of a letter, height of a line
 _WIDTH, _HEIGHT = 300.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 30.0, 42.0
 _TICKS = 4
-_MANY = 100  # lines of one label, from which on they are thinner
+_MANY = 100  # a bundle of more lines than this has thinner lines
 
 
 class Line(NamedTuple):
-    """One line: a value and the half length of its error bar for each place on the horizontal axis."""
+    """A line: a value and half the length of its error bar for each position on the horizontal axis."""
 
     label: str
     values: Sequence[float]
@@ -28,28 +28,28 @@ class Line(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """Many lines of one label, each with a value for each place: thin, without marks or error bars."""
+    """Many lines with the same label, one value per position: thin, without markers or error bars."""
 
     label: str
     lines: Sequence[Sequence[float]]
 
 
 class Panel(NamedTuple):
-    """One chart; places on the horizontal axis are evenly spaced, whatever their numbers.
+    """One line chart, with evenly spaced positions `x_values` on the horizontal axis.
 
-    The vertical axis goes to `top`, or as far as the lines need where that is not given. Later lines lie on
-    top of earlier ones.
+    The vertical axis ends at `y_max`; by default it covers all lines. Later lines are drawn over earlier
+    ones.
     """
 
     title: str
-    axis: str
-    places: Sequence[object]
+    x_label: str
+    x_values: Sequence[object]
     lines: Sequence[Line | Bundle]
-    top: float | None = None
+    y_max: float | None = None
 
 
 class Curve(NamedTuple):
-    """One curve of numbers over numbers."""
+    """A curve through the points (x, y)."""
 
     label: str
     x: Sequence[float]
@@ -57,54 +57,54 @@ class Curve(NamedTuple):
 
 
 class CurvePanel(NamedTuple):
-    """One chart of curves; both axes begin at zero, and end at `ends` (right, top) where these are given."""
+    """One chart of curves; both axes start at zero and end at `limits` (x, y) if given."""
 
     title: str
-    axis: str
-    upright: str
+    x_label: str
+    y_label: str
     curves: Sequence[Curve]
-    ends: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
 
 class Box(NamedTuple):
-    """What one box stands for."""
+    """The values of one box."""
 
     label: str
     values: Sequence[float]
 
 
 class BoxPanel(NamedTuple):
-    """One chart of boxes: quartiles, the range, and every value."""
+    """One chart of boxes: quartiles, range and individual values."""
 
     title: str
-    upright: str
+    y_label: str
     boxes: Sequence[Box]
 
 
 def line_charts(panels: Sequence[Panel]) -> str:
-    """All panels in a row, with one legend below."""
+    """Draw all panels in a row, with a common legend below."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
     marked = any(isinstance(line, Line) for panel in panels for line in panel.lines)
     return _sheet([_panel(panel, labels) for panel in panels], labels, len(panels), marked)
 
 
 def curve_charts(panels: Sequence[CurvePanel], per_row: int = 4) -> str:
-    """All panels in rows, with one legend below."""
+    """Draw the panels in rows, with a common legend below."""
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     return _sheet([_curve_panel(panel, labels) for panel in panels], labels, per_row, marked=False)
 
 
 def box_charts(panels: Sequence[BoxPanel], per_row: int = 4) -> str:
-    """All panels in rows; boxes are named below each."""
+    """Draw the panels in rows, with the labels of the boxes below each panel."""
     return _sheet([_box_panel(panel) for panel in panels], [], per_row)
 
 
 def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int, marked: bool = True) -> str:
-    """Panels in rows, and what their lines are called."""
+    """Panels in rows, and the legend of their lines."""
     width = _WIDTH * min(max(len(drawn), 1), per_row)
     below = _HEIGHT * -(-len(drawn) // per_row)
-    places = _legend_places(labels, width)
-    height = below + 26.0 + (places[-1][1] if places else 0.0)
+    positions = _legend_positions(labels, width)
+    height = below + 26.0 + (positions[-1][1] if positions else 0.0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{escape(FONT)}" font-size="11">',
@@ -113,18 +113,18 @@ def _sheet(drawn: Sequence[Sequence[str]], labels: Sequence[str], per_row: int, 
     for number, panel in enumerate(drawn):
         row, column = divmod(number, per_row)
         parts += [f'<g transform="translate({column * _WIDTH:g} {row * _HEIGHT:g})">', *panel, "</g>"]
-    for number, (label, (x, down)) in enumerate(zip(labels, places, strict=True)):
+    for number, (label, (x, down)) in enumerate(zip(labels, positions, strict=True)):
         y = below + 9 + down
         parts += [
             f'<path d="M{x:.1f} {y:g}h18" stroke="{_colour(number)}" stroke-width="2"/>',
-            *([_mark(x + 9, y, number)] if marked else []),
+            *([_marker(x + 9, y, number)] if marked else []),
             f'<text x="{x + 24:.1f}" y="{y + 4:g}" fill="{INK}">{escape(label)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _legend_places(labels: Sequence[str], width: float) -> list[tuple[float, float]]:
-    """Where each label stands: one below the other in as many columns as the longest has room for."""
+def _legend_positions(labels: Sequence[str], width: float) -> list[tuple[float, float]]:
+    """The position of each legend entry, in as many columns as fit the longest label."""
     longest = max((len(label) for label in labels), default=0)
     columns = max(1, min(len(labels), int((width - _LEFT) // (_KEY + longest * _LETTER))))
     step = (width - _LEFT) / columns
@@ -135,7 +135,7 @@ def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def _mark(x: float, y: float, number: int) -> str:
+def _marker(x: float, y: float, number: int) -> str:
     colour = _colour(number)
     if number % 3 == 0:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
@@ -146,11 +146,11 @@ def _mark(x: float, y: float, number: int) -> str:
 
 def _panel(panel: Panel, labels: Sequence[str]) -> list[str]:
     heights = [value for line in panel.lines for value in _heights(line)]
-    y = _scale(heights if panel.top is None else [panel.top], _HEIGHT - _BOTTOM, _TOP)
-    x = _Scale(-0.5, max(len(panel.places), 1) - 0.5, _LEFT, _WIDTH - _RIGHT, 1.0)
+    y = _scale(heights if panel.y_max is None else [panel.y_max], _HEIGHT - _BOTTOM, _TOP)
+    x = _Scale(-0.5, max(len(panel.x_values), 1) - 0.5, _LEFT, _WIDTH - _RIGHT, 1.0)
     out = _axes(panel.title, "", y)
-    out += [_below(x.place(k), str(place), SOFT) for k, place in enumerate(panel.places)]
-    out.append(_below((x.start + x.end) / 2, panel.axis, INK, 30.0))
+    out += [_below(x.position(k), str(value), SOFT) for k, value in enumerate(panel.x_values)]
+    out.append(_below((x.start + x.end) / 2, panel.x_label, INK, 30.0))
     for line in panel.lines:
         number = labels.index(line.label)
         out += _line(line, x, y, number) if isinstance(line, Line) else [_bundle(line, x, y, number)]
@@ -158,7 +158,7 @@ def _panel(panel: Panel, labels: Sequence[str]) -> list[str]:
 
 
 def _heights(line: Line | Bundle) -> list[float]:
-    """All that must have its place on the vertical axis."""
+    """The values that the vertical axis must cover."""
     if isinstance(line, Bundle):
         return [value for own in line.lines for value in own if value == value]
     return [v + e for v, e in zip(line.values, line.errors, strict=True) if v == v]
@@ -166,25 +166,25 @@ def _heights(line: Line | Bundle) -> list[float]:
 
 def _line(line: Line, x: _Scale, y: _Scale, number: int) -> list[str]:
     seen = [(k, v, e) for k, (v, e) in enumerate(zip(line.values, line.errors, strict=True)) if v == v]
-    points = " ".join(f"{x.place(k):.1f},{y.place(v):.1f}" for k, v, _ in seen)
+    points = " ".join(f"{x.position(k):.1f},{y.position(v):.1f}" for k, v, _ in seen)
     out = [f'<polyline points="{points}" fill="none" stroke="{_colour(number)}" stroke-width="1.6"/>']
     for k, v, e in seen:
-        low, high = y.place(max(v - e, y.low)), y.place(min(v + e, y.high))
-        out.append(f'<path d="M{x.place(k):.1f} {low:.1f}V{high:.1f}" stroke="{_colour(number)}"/>')
-        out.append(_mark(x.place(k), y.place(v), number))
+        low, high = y.position(max(v - e, y.low)), y.position(min(v + e, y.high))
+        out.append(f'<path d="M{x.position(k):.1f} {low:.1f}V{high:.1f}" stroke="{_colour(number)}"/>')
+        out.append(_marker(x.position(k), y.position(v), number))
     return out
 
 
 def _bundle(bundle: Bundle, x: _Scale, y: _Scale, number: int) -> str:
-    """All lines as one path; those that would lie on one another are drawn once."""
+    """All lines as one path; identical lines are drawn once."""
     paths = "".join(dict.fromkeys(_steps(line, x, y) for line in bundle.lines))
     width = 0.6 if len(bundle.lines) > _MANY else 1.1
     return f'<path d="{paths}" fill="none" stroke="{_colour(number)}" stroke-width="{width}"/>'
 
 
 def _steps(line: Sequence[float], x: _Scale, y: _Scale) -> str:
-    """The first point and the steps from each to the next, which is shorter; a single point is a dash."""
-    points = [(round(x.place(k)), round(10 * y.place(v))) for k, v in enumerate(line) if v == v]
+    """The first point and relative steps, which are short to write; a single point becomes a dash."""
+    points = [(round(x.position(k)), round(10 * y.position(v))) for k, v in enumerate(line) if v == v]
     if len(points) < 2:
         return "".join(f"M{a - 4} {b / 10:g}h8" for a, b in points)
     steps = " ".join(f"{c - a} {(d - b) / 10:g}" for (a, b), (c, d) in pairwise(points))
@@ -192,7 +192,7 @@ def _steps(line: Sequence[float], x: _Scale, y: _Scale) -> str:
 
 
 class _Scale(NamedTuple):
-    """Where numbers lie along one side of a panel: `low` at `start`, `high` at `end`."""
+    """A linear scale along one side of a panel: `low` is at `start`, `high` at `end`."""
 
     low: float
     high: float
@@ -200,7 +200,7 @@ class _Scale(NamedTuple):
     end: float
     step: float
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
 
     @property
@@ -209,23 +209,23 @@ class _Scale(NamedTuple):
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
-    """A scale with round ends that holds zero and all values."""
+    """A scale with round limits that covers zero and all values."""
     low, high = min([0.0, *values]), max([0.0, *values])
     step = nice_step((high - low) / _TICKS)
     return _Scale(floor(low / step) * step, max(ceil(high / step - 1e-9), 1) * step, start, end, step)
 
 
-def _axes(title: str, upright: str, y: _Scale) -> list[str]:
-    """The title, and horizontal lines with their numbers."""
+def _axes(title: str, y_label: str, y: _Scale) -> list[str]:
+    """The title, the vertical label, and grid lines with tick labels."""
     inner, middle = _WIDTH - _LEFT - _RIGHT, _TOP + (_HEIGHT - _TOP - _BOTTOM) / 2
     out = [f'<text x="{_LEFT + inner / 2:g}" y="18" text-anchor="middle" fill="{INK}">{escape(title)}</text>']
-    if upright:
+    if y_label:
         out.append(
             f'<text x="12" y="{middle:g}" text-anchor="middle" fill="{INK}" '
-            f'transform="rotate(-90 12 {middle:g})">{escape(upright)}</text>'
+            f'transform="rotate(-90 12 {middle:g})">{escape(y_label)}</text>'
         )
     for tick in y.ticks:
-        level = y.place(tick)
+        level = y.position(tick)
         out += [
             f'<path d="M{_LEFT:g} {level:.1f}h{inner:g}" stroke="#e5e7eb"/>',
             f'<text x="{_LEFT - 6:g}" y="{level + 4:.1f}" text-anchor="end" fill="{SOFT}">{tick:.4g}</text>',
@@ -241,14 +241,14 @@ def _below(x: float, text: str, colour: str, down: float = 15.0) -> str:
 
 
 def _curve_panel(panel: CurvePanel, labels: Sequence[str]) -> list[str]:
-    right = [panel.ends[0]] if panel.ends else [value for curve in panel.curves for value in curve.x]
-    top = [panel.ends[1]] if panel.ends else [value for curve in panel.curves for value in curve.y]
+    right = [panel.limits[0]] if panel.limits else [value for curve in panel.curves for value in curve.x]
+    top = [panel.limits[1]] if panel.limits else [value for curve in panel.curves for value in curve.y]
     x, y = _scale(right, _LEFT, _WIDTH - _RIGHT), _scale(top, _HEIGHT - _BOTTOM, _TOP)
-    out = _axes(panel.title, panel.upright, y)
-    out += [_below(x.place(tick), f"{tick:.4g}", SOFT) for tick in x.ticks]
-    out.append(_below((x.start + x.end) / 2, panel.axis, INK, 30.0))
+    out = _axes(panel.title, panel.y_label, y)
+    out += [_below(x.position(tick), f"{tick:.4g}", SOFT) for tick in x.ticks]
+    out.append(_below((x.start + x.end) / 2, panel.x_label, INK, 30.0))
     for curve in panel.curves:
-        points = (f"{x.place(a):.1f},{y.place(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True))
+        points = (f"{x.position(a):.1f},{y.position(b):.1f}" for a, b in zip(curve.x, curve.y, strict=True))
         different = " ".join(point for point, _ in groupby(points))
         colour = _colour(labels.index(curve.label))
         out.append(f'<polyline points="{different}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
@@ -257,8 +257,8 @@ def _curve_panel(panel: CurvePanel, labels: Sequence[str]) -> list[str]:
 
 def _box_panel(panel: BoxPanel) -> list[str]:
     y = _scale([value for box in panel.boxes for value in box.values], _HEIGHT - _BOTTOM, _TOP)
-    out = _axes(panel.title, panel.upright, y)
-    zero = y.place(0.0)
+    out = _axes(panel.title, panel.y_label, y)
+    zero = y.position(0.0)
     out.append(f'<path d="M{_LEFT:g} {zero:.1f}H{_WIDTH - _RIGHT:g}" stroke="{SOFT}"/>')
     room = (_WIDTH - _LEFT - _RIGHT) / max(len(panel.boxes), 1)
     for number, box in enumerate(panel.boxes):
@@ -266,7 +266,7 @@ def _box_panel(panel: BoxPanel) -> list[str]:
         out.append(_below(middle, box.label, INK))
         if not box.values:
             continue
-        least, first, second, third, most = (y.place(_quantile(box.values, k / 4)) for k in range(5))
+        least, first, second, third, most = (y.position(_quantile(box.values, k / 4)) for k in range(5))
         out += [
             f'<path d="M{middle:.1f} {least:.1f}V{first:.1f}M{middle:.1f} {third:.1f}V{most:.1f}" '
             f'stroke="{colour}"/>',
@@ -276,23 +276,23 @@ def _box_panel(panel: BoxPanel) -> list[str]:
             'stroke-width="2"/>',
         ]
         out += [
-            f'<circle cx="{middle:.1f}" cy="{y.place(value):.1f}" r="1.8" fill="{colour}"/>'
+            f'<circle cx="{middle:.1f}" cy="{y.position(value):.1f}" r="1.8" fill="{colour}"/>'
             for value in box.values
         ]
     return out
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    """By straight lines between the sorted values."""
+def _quantile(values: Sequence[float], probability: float) -> float:
+    """The quantile by linear interpolation between the sorted values."""
     ranked = sorted(values)
-    place = share * (len(ranked) - 1)
-    low = floor(place)
+    rank = probability * (len(ranked) - 1)
+    low = floor(rank)
     high = min(low + 1, len(ranked) - 1)
-    return ranked[low] + (place - low) * (ranked[high] - ranked[low])
+    return ranked[low] + (rank - low) * (ranked[high] - ranked[low])
 
 
 def nice_step(rough: float) -> float:
-    """The next of 1, 2, 2.5 and 5 times a power of ten.
+    """The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `rough`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The files of a run folder, from a result."""
+"""Write the files of a run folder from a result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
 
 
 def write(result: Result, out: str | os.PathLike[str], *, force: bool = False, log: str = "") -> Path:
-    """Write a run folder; see the module's text. Returns its path."""
+    """Write a run folder and return its path."""
     target = Path(out)
     with new_folder(target, force=force) as hidden:
         for name, text in _files(result, log).items():
@@ -46,7 +46,7 @@ def _files(result: Result, log: str) -> dict[str, str]:
         SUMMARY: summary_text(result),
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
         **{f"{name}.json": _json(content) for name, content in result.documents.items()},
-        **{f"{name}.svg": drawn for name, drawn in result.pictures.items()},
+        **{f"{name}.svg": picture for name, picture in result.pictures.items()},
     }
 
 
@@ -60,7 +60,7 @@ def _frame(table: pd.DataFrame) -> str:
 
 
 def edges_text(result: Result) -> str:
-    """The edges as CSV. Where some are undirected, a fifth column says which edges are directed."""
+    """The edges as CSV; if some are undirected, a fifth column says which edges are directed."""
     header = ["source", "target", "weight", "probability"]
     if not result.graph.has_undirected:
         return _csv(header, (edge[:4] for edge in result.edges))
@@ -70,7 +70,7 @@ def edges_text(result: Result) -> str:
 
 
 def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Rows as CSV: numbers to the last bit, nothing for None."""
+    """Rows as CSV, with exact numbers and empty cells for None."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -79,19 +79,17 @@ def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def config_text(result: Result) -> str:
-    """The configuration as used, with the marks of what was read and the versions at work."""
+    """The configuration, with the SHA-256 of all inputs and the software versions."""
     import tomli_w
 
     study = to_table(result.config)
     tables = {"study": study, "sha256": dict(result.sha256), "versions": dict(result.versions)}
-    head = (
-        "# To run this again: polydag fit --config <this file>, from the folder where the paths below start."
-    )
+    head = "# To repeat this run: polydag fit --config <this file>. Paths are relative to the working folder."
     return f"{head}\n\n{tomli_w.dumps(tables)}"
 
 
 def summary_text(result: Result) -> str:
-    """What was done and found, for a person."""
+    """A readable summary of the study and its result."""
     graph, config = result.graph, result.config
     lines = [
         f"{config.method} on {', '.join(config.data)} ({config.shape})",
@@ -103,7 +101,7 @@ def summary_text(result: Result) -> str:
         *_edge_lines(result),
     ]
     if result.pruned:
-        lines += ["", f"{len(result.pruned)} weaker edges were taken out: see {PRUNED}."]
+        lines += ["", f"{len(result.pruned)} weaker edges were removed: see {PRUNED}."]
     if result.notes:
         lines += ["", "Notes:", *(f"- {note}" for note in result.notes)]
     return "\n".join(lines) + "\n"
