@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.losses.settings import Network, Series
+    from polydag.privacy.settings import Privacy
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.1.0"
@@ -35,6 +37,9 @@ _HOMES = {
     "Edge": "polydag.graph",
     "Graph": "polydag.graph",
     "Knowledge": "polydag.knowledge",
+    "Network": "polydag.losses.settings",
+    "Series": "polydag.losses.settings",
+    "Privacy": "polydag.privacy.settings",
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
     "Regimes": "polydag.stats",
@@ -69,11 +74,14 @@ __all__ = [
     "Knowledge",
     "LinkedRowsDAG",
     "MultitaskDiscovery",
+    "Network",
     "Notears",
     "NotearsLagged",
     "NotearsMLP",
+    "Privacy",
     "Regimes",
     "RowDecorrelator",
+    "Series",
     "data",
     "formats",
     "metrics",
