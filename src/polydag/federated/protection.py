@@ -20,7 +20,7 @@ def open_statement() -> str:
 
 def masked_statement(agreement: Agreement) -> str:
     """For sums under masks."""
-    n = len(agreement.members)
+    n = len(agreement.all_sites)
     return (
         f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
         f"together with up to {agreement.colluding} of the sites. The sums themselves and the graph are seen."
@@ -29,7 +29,7 @@ def masked_statement(agreement: Agreement) -> str:
 
 def noise_statement(privacy: Privacy, agreement: Agreement) -> str:
     """For differential privacy."""
-    colluding = min(agreement.colluding, (len(agreement.members) - 1) // 2)
+    colluding = min(agreement.colluding, (len(agreement.all_sites) - 1) // 2)
     return (
         f"All that is seen is ({privacy.epsilon:g}, {privacy.delta:g})-differentially private for any one "
         f"row, as long as no more than {colluding} sites reveal to the coordinator the noise they added."
