@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
         return str(error.value)
 
     assert "lacks x3" in complaint(table.drop(columns="x3"))
-    assert "has besides y" in complaint(table.assign(y=1.0))
+    assert "has in addition y" in complaint(table.assign(y=1.0))
     assert "another order" in complaint(table[table.columns[::-1]])
     assert "--columns" in complaint(table.drop(columns="x3"))
     assert "x2 holds labels ('low'), not numbers" in complaint(table.assign(x2="low"))

@@ -260,7 +260,7 @@ def test_every_number_that_leaves_is_noisy_and_the_ledger_says_what_was_spent(
     told = CliRunner().invoke(app, ["ledger", str(tmp_path / "site 1.jsonl")])
     assert told.exit_code == 0
     assert "epsilon = 2" in told.output
-    with pytest.raises(DataError, match=r"does not take part: Together with earlier studies .* budget is 2"):
+    with pytest.raises(DataError, match=r"does not take part: Together with earlier studies, .* budget is 2"):
         learned(parts, **setting)
     before = len(ledger.read_intact(tmp_path / "site 1.jsonl"))
     assert before == len(chain)
