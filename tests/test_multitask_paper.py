@@ -190,7 +190,7 @@ def test_chains_that_do_not_agree_are_counted(tmp_path: Path, monkeypatch: pytes
     assert (table["not_converged"] == 6).all()
     assert (table["fits"] == 6).all()
     assert table["worst_r_hat"].max() == each["r_hat"][each["method"] != "truth"].max()
-    said = "table2: in 10 of 10 fits the chains do not agree (R-hat up to"
+    said = "table2: the chains have not converged in 10 of 10 fits (R-hat up to"
     assert said in (folder / "notes.txt").read_text(encoding="utf-8")
     assert said in " ".join(done.output.split())
 
@@ -208,7 +208,7 @@ def test_the_brain_study_says_what_its_rows_are(
     folder = Path("runs/reproduce-multitask")
     said = (folder / "notes.txt").read_text(encoding="utf-8")
     assert "not independent rows" in said
-    assert "blocks of about 150 consecutive scans stand in for subjects" in said
+    assert "blocks of about 150 consecutive scans represent subjects" in said
     assert "not independent rows" in " ".join(done.output.split())
     table = pd.read_csv(folder / "figure6.csv")
     assert set(table["data"]) == {"simulated", "abide"}
