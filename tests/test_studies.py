@@ -167,7 +167,7 @@ def test_columns_missing_values_and_notes(tmp_path: Path) -> None:
     assert pooled.run(dataclasses.replace(config, columns=("x0", "x1"))).graph.names == ("x0", "x1")
     dropped = pooled.run(dataclasses.replace(config, missing="drop"))
     assert dropped.n == 199
-    assert "1 of 200 rows left out" in dropped.notes[0]
+    assert "1 of 200 rows dropped" in dropped.notes[0]
 
 
 def test_jobs_that_make_no_difference_are_said(tmp_path: Path) -> None:
