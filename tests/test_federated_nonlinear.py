@@ -331,7 +331,7 @@ def test_what_is_wrong_with_series_is_told_with_the_party(series: list[pd.DataFr
         return str(error.value)
 
     short = series[1][series[1]["t"] < 3]
-    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 times")
+    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 time points")
     gap = series[1][series[1]["t"] != 5]
     said = complaint({"a": series[0], "b": gap}, lags=2)
     assert said.startswith("b: Realisation 1: after t = 4 comes t = 6")
