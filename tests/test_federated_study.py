@@ -239,7 +239,7 @@ def test_the_sachs_data_is_looked_for_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(paper, "measured", lambda setting, seed: 1 / 0)
     monkeypatch.setenv("POLYDAG_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which is not there"):
+    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which does not exist"):
         paper.run([1, 2, 3], 1)
     monkeypatch.delenv("POLYDAG_DATA")
     command = ["reproduce", "federated", "--out", str(tmp_path / "r"), "--quiet"]
