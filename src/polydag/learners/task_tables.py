@@ -1,4 +1,4 @@
-"""What learners of several tasks accept: one table a task, with the same columns and united levels."""
+"""Input of learners of several tasks: one table per task, with the same columns and common levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Table = Any
 
 
 def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
-    """The tables by the names of their tasks; without names they are task 1, task 2, …."""
+    """The tables by the names of their tasks; unnamed tasks are called task 1, task 2, …."""
     if isinstance(X, Mapping):
         found = {str(name): table for name, table in X.items()}
         if len(found) < len(X):
@@ -44,7 +44,7 @@ def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
 
 
 def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> list[Discrete]:
-    """Counts of every task, over the levels of all of them; continuous columns are cut at common places."""
+    """Counts of every task over the levels of all tasks; continuous columns are cut at common points."""
     names = common_columns({task: _columns(task, table) for task, table in tables.items()})
     rows = {task: table for task, table in tables.items() if not is_statistics(table)}
     frames = {task: _selected(as_frame(table), names) for task, table in rows.items()}
@@ -73,7 +73,7 @@ def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> lis
 
 
 def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
-    """Mean and scatter of every task, as they are."""
+    """Mean and scatter of every task."""
     names = common_columns({task: _columns(task, table) for task, table in tables.items()})
     result: list[Gaussian] = []
     for task, table in tables.items():
@@ -90,7 +90,7 @@ def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
 
 
 def pooled(stats: Sequence[Any]) -> Any:
-    """All tasks' rows as one."""
+    """The statistics of all tasks' rows together."""
     if len({isinstance(part, Regimes) for part in stats}) > 1:
         stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
     return reduce(add, stats)
@@ -106,7 +106,7 @@ def _columns(task: str, table: Table) -> list[str]:
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
-    """The first task's columns; raises where another one lacks some or has others."""
+    """The first task's columns; raises if another task lacks some or has others."""
     first, names = next(iter(columns.items()))
     for task, own in columns.items():
         for one, other, missing in (
@@ -147,7 +147,7 @@ def _parts(counts: Discrete) -> list[DiscreteCounts]:
 
 
 def _require_one_kind(counts: Mapping[str, Discrete]) -> None:
-    """Raise where a column has words in one task and numbers in another: 1 and "1" would be two levels."""
+    """Raise if a column has words in one task and numbers in another: 1 and "1" would be two levels."""
     seen: dict[tuple[str, bool], str] = {}
     for task, own in counts.items():
         for part in _parts(own):
@@ -167,7 +167,7 @@ def _some(levels: Sequence[Any]) -> str:
 
 
 def _united(parts: Sequence[DiscreteCounts]) -> dict[str, tuple[Any, ...]]:
-    """All levels of each column; merging tables without their rows says which."""
+    """All levels of each column, from merging the tables without their rows."""
     bare = [replace(part, rows=part.rows[:0], counts=part.counts[:0]) for part in parts]
     whole = reduce(add, bare)
     return dict(zip(whole.names, whole.levels, strict=True))
