@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag.plot.charts import (
+from polydag.plot.line_and_box_charts import (
     Box,
     BoxPanel,
     Curve,

@@ -3,7 +3,8 @@
 A page is one story: its blocks run in order, in one namespace and one empty folder. `python` blocks are
 executed, doctest sessions in them are checked; in `console` blocks the commands below are run and what they
 print is compared; a block with a file's name as its title is that file, and one titled `examples/x.py prints`
-is what that example prints. Numbers are compared up to rounding (see `printed`).
+is what that example prints. Numbers are compared up to rounding (see `printed`). A page that reads reference
+data is skipped where there is none.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from polydag.cli.main import app
 from printed import run_doctest, same_output
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHELL = ("cat", "head", "ls")  # with polydag itself, what a console block may run; the rest is only shown
 PRINTS = " prints"
+DATA = "POLYDAG_DATA"
 LONG = re.compile(r"\d\.\d{7,}")  # a number that is not rounded for a person
 FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.M | re.S)
 
@@ -122,7 +125,16 @@ class Story:
 
 
 def name_of(path: Path) -> str:
-    return path.name
+    return str(path.relative_to(DOCS if path.is_relative_to(DOCS) else path.parent))
+
+
+def test_numbers_may_differ_in_the_last_digit_and_nothing_else_may() -> None:
+    assert same_output("p = 0.25, n = 3", "p = 0.26, n = 3")
+    assert same_output("1.1303072372266458,\n...\nend", "1.1303072372266501,\nmore 2.5\nend")
+    assert same_output("p  <  1e-16", "p < 2e-16")
+    assert not same_output("p = 0.25, n = 3", "p = 0.27, n = 3")
+    assert not same_output("p = 0.25, n = 3", "p = 0.25, n = 4")
+    assert not same_output("p = 0.25", "q = 0.25")
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +144,9 @@ def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)
-def test_page(page: Path) -> None:
+def test_page(page: Path, request: pytest.FixtureRequest) -> None:
+    if any(DATA in block.text for block in blocks(page) if block.kind == "python" and block.title is None):
+        request.getfixturevalue("reference_data")
     story = Story(page)
     for block in blocks(page):
         story.tell(block)
@@ -140,7 +154,7 @@ def test_page(page: Path) -> None:
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=name_of)
 def test_example(script: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    if "POLYDAG_DATA" in script.read_text(encoding="utf-8"):
+    if DATA in script.read_text(encoding="utf-8"):
         request.getfixturevalue("reference_data")
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
@@ -165,18 +179,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    listed = set(re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
-    assert listed == {page.name for page in PAGES if page.parent.name == "docs"}
+    listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed == {name_of(page) for page in PAGES if page.is_relative_to(DOCS)}
 
 
-def test_the_architecture_page_names_every_room() -> None:
+def test_the_architecture_page_names_every_package() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = {
+    packages = {
         path.stem
         for path in (ROOT / "src" / "polydag").iterdir()
         if not path.name.startswith("_") and (path.suffix == ".py" or (path / "__init__.py").is_file())
     }
-    missing = {room for room in rooms if f"`{room}`" not in text}
+    missing = {name for name in packages if f"`{name}`" not in text}
     assert not missing, f"docs/architecture.md does not name {', '.join(sorted(missing))}"
 
 

@@ -16,9 +16,10 @@ from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
-from polydag.plot.drawing import NEGATIVE, PLAIN, POSITIVE, arrange, shortened, text_width
+from polydag.plot.graph_drawing import arrange
+from polydag.plot.horizontal_positions import nearest_positions
 from polydag.plot.layers import assign, crossings, downward, layered
-from polydag.plot.places import closest
+from polydag.plot.svg_style import NEGATIVE, PLAIN, POSITIVE, shortened, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -103,7 +104,7 @@ def test_layers_hold_edges_of_length_one_and_crossings_are_counted(graph: Graph)
 def test_places_are_the_least_squares_ones(items: list[tuple[float, float, float]]) -> None:
     wishes, weights, gaps = (list(column) for column in zip(*items, strict=True))
     apart = gaps[1:]
-    places = np.array(closest(wishes, weights, apart))
+    places = np.array(nearest_positions(wishes, weights, apart))
     assert (np.diff(places) >= np.array(apart) - 1e-9).all()
 
     def cost(x: NDArray[np.float64]) -> float:

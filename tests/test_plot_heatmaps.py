@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.plot.drawing import text_width
 from polydag.plot.heatmaps import Map, heat_maps
+from polydag.plot.svg_style import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,11 +14,10 @@ from scipy import stats
 
 from polydag.errors import DataError, UsageError
 from polydag.federated.protocol.sums import SecureSum
-from polydag.privacy.masking import coordinator as opening
-from polydag.privacy.masking import keystreams as streams
-from polydag.privacy.masking import shamir
+from polydag.privacy.masking import coordinator as coordinator_masks
+from polydag.privacy.masking import keystreams, masks, shamir
 from polydag.privacy.masking import site as masking
-from polydag.privacy.masking.agreement import BLOCK, Terms
+from polydag.privacy.masking.agreement import BLOCK, Agreement
 from polydag.privacy.masking.identities import Identity, is_signed
 from polydag.privacy.masking.ring import NARROW, WIDE, Ring, add_into
 
@@ -31,11 +30,11 @@ rings = st.sampled_from([WIDE, NARROW, Ring(2, 64)])
 
 @quick
 @given(rings, st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=9))
-def test_sums_in_the_ring_are_exact_sums_of_rounded_terms(ring: Ring, terms: list[list[float]]) -> None:
-    total = ring.encode(np.array(terms[0]), len(terms)).copy()
-    for term in terms[1:]:
-        add_into(total, ring.encode(np.array(term), len(terms)))
-    exact = [sum(round(term[i] * 2**ring.fraction) if abs(term[i]) < 2**20 else 0 for term in terms)
+def test_sums_in_the_ring_are_exact_sums_of_rounded_terms(ring: Ring, agreement: list[list[float]]) -> None:
+    total = ring.encode(np.array(agreement[0]), len(agreement)).copy()
+    for term in agreement[1:]:
+        add_into(total, ring.encode(np.array(term), len(agreement)))
+    exact = [sum(round(term[i] * 2**ring.fraction) if abs(term[i]) < 2**20 else 0 for term in agreement)
              for i in range(3)]  # fmt: skip
     assert ring.decode(total) == pytest.approx(
         [value / 2**ring.fraction for value in exact], rel=1e-15, abs=0
@@ -74,12 +73,12 @@ def test_the_largest_terms_do_not_overflow_and_larger_ones_are_refused(ring: Rin
 
 @quick
 @given(seeds, st.integers(1, 9), st.integers(0, 8), st.integers(1, 4))
-def test_any_threshold_of_shares_give_the_secret(seed: int, threshold: int, more: int, size: int) -> None:
+def test_any_threshold_of_shares_give_the_secret(seed: int, quorum: int, more: int, size: int) -> None:
     rng = np.random.default_rng(seed)
-    points = threshold + more
+    points = quorum + more
     secrets = rng.integers(0, 2**16, size=(size, 8)).astype(np.uint16)
-    shares = shamir.split(secrets, threshold, points)
-    chosen = (rng.permutation(points)[:threshold] + 1).tolist()
+    shares = shamir.split(secrets, quorum, points)
+    chosen = (rng.permutation(points)[:quorum] + 1).tolist()
     assert np.array_equal(shamir.combine(chosen, shares[np.array(chosen) - 1]), secrets)
     with pytest.raises(UsageError):
         shamir.split(secrets, points + 1, points)
@@ -106,15 +105,15 @@ def test_shares_agree_with_plain_arithmetic() -> None:
 class Study:
     """All machines of a masked sum, without messages."""
 
-    def __init__(self, n: int, *, recover: bool, threshold: int | None = None) -> None:
+    def __init__(self, n: int, *, recover: bool, quorum: int | None = None) -> None:
         self.members = tuple(f"site {k}" for k in range(n))
-        self.terms = Terms.usual("study", self.members, recover=recover, threshold=threshold)
-        self.terms.require_sound()
+        self.agreement = Agreement.default("study", self.members, recover=recover, quorum=quorum)
+        self.agreement.check()
         self.identities = {name: Identity() for name in self.members}
         self.directory = {name: identity.public for name, identity in self.identities.items()}
         _, public = masking.study_key()
         joined = {
-            name: masking.join(self.terms, name, self.identities[name], public) for name in self.members
+            name: masking.join(self.agreement, name, self.identities[name], public) for name in self.members
         }
         self.keys = np.array([joined[name][1]["key"] for name in self.members])
         self.signatures = np.array([joined[name][1]["signature"] for name in self.members])
@@ -168,24 +167,24 @@ class Study:
         shares: Mapping[str, Any],
     ) -> dict[str, Any]:  # fmt: skip
         secure = SecureSum(len(self.members))
-        parts, views = secure.joined(opening.added([numbers[name] for name in sites]))
-        opening.unmask(parts, self.terms, round_, over, sites, shares, self.locked)
+        parts, views = secure.joined(coordinator_masks.add_masked([numbers[name] for name in sites]))
+        coordinator_masks.unmask(parts, self.agreement, round_, over, sites, shares, self.locked)
         return secure.decode(views)
 
 
 @few
 @given(seeds, st.integers(3, 20), st.data())
 def test_without_drop_outs_masks_cancel_in_the_sum_over_all(seed: int, n: int, data: st.DataObject) -> None:
-    study = Study(n, recover=False, threshold=data.draw(st.integers(2, n)))
+    study = Study(n, recover=False, quorum=data.draw(st.integers(2, n)))
     rng = np.random.default_rng(seed)
     for round_ in (1, 2, BLOCK + 1):
-        terms = {
+        agreement = {
             name: {"a": rng.normal(size=(2, 3)), "b": 1e9 * rng.normal(size=1)} for name in study.members
         }
-        sent = {name: study.mask(name, round_, terms[name], study.members) for name in study.members}
-        found = SecureSum(n).decode(opening.added(list(sent.values())))
+        sent = {name: study.mask(name, round_, agreement[name], study.members) for name in study.members}
+        found = SecureSum(n).decode(coordinator_masks.add_masked(list(sent.values())))
         for array in ("a", "b"):
-            assert found[array] == pytest.approx(sum(term[array] for term in terms.values()), rel=1e-12)
+            assert found[array] == pytest.approx(sum(term[array] for term in agreement.values()), rel=1e-12)
 
 
 @few
@@ -202,7 +201,7 @@ def test_counts_of_labels_add_up_to_those_of_the_pooled_rows(seed: int, n: int) 
         }
 
     sent = [study.mask(name, 1, counts(rows[name]), study.members) for name in study.members]
-    found = SecureSum(n).decode(opening.added(sent))
+    found = SecureSum(n).decode(coordinator_masks.add_masked(sent))
     pooled = counts(np.concatenate(list(rows.values())))
     for name, array in pooled.items():
         assert np.array_equal(found[name], array)
@@ -213,27 +212,27 @@ def test_counts_of_labels_add_up_to_those_of_the_pooled_rows(seed: int, n: int) 
 def test_any_survivors_from_the_threshold_on_recover_exactly_their_sum(
     seed: int, n: int, data: st.DataObject
 ) -> None:
-    threshold = data.draw(st.integers(n // 2 + 1, n))
-    study = Study(n, recover=True, threshold=threshold)
+    quorum = data.draw(st.integers(n // 2 + 1, n))
+    study = Study(n, recover=True, quorum=quorum)
     rng = np.random.default_rng(seed)
     for round_ in (1, 2):
         stay = [name for name in study.members if rng.random() < 0.8]
-        stay += [name for name in study.members if name not in stay][: max(threshold - len(stay), 0)]
+        stay += [name for name in study.members if name not in stay][: max(quorum - len(stay), 0)]
         stay = [name for name in study.members if name in stay]
-        helpers = list(rng.permutation(stay))[: int(rng.integers(threshold, len(stay) + 1))]
-        terms = {name: {"a": rng.normal(size=4) * 10.0 ** rng.integers(-9, 9)} for name in study.members}
-        sent = {name: study.mask(name, round_, terms[name], study.members) for name in study.members}
+        helpers = list(rng.permutation(stay))[: int(rng.integers(quorum, len(stay) + 1))]
+        agreement = {name: {"a": rng.normal(size=4) * 10.0 ** rng.integers(-9, 9)} for name in study.members}
+        sent = {name: study.mask(name, round_, agreement[name], study.members) for name in study.members}
         dropped = len(stay) < n
         signed = study.signed(round_, stay, helpers) if dropped else {}
         shares = {name: study.open(name, round_, study.members, stay, signed) for name in helpers}
         numbers = {name: sent[name] for name in stay}
         found = study.total(numbers, round_, study.members, stay, shares)
-        exact = opening.added([SecureSum(n).encode(terms[name])[1] for name in stay])
+        exact = coordinator_masks.add_masked([SecureSum(n).encode(agreement[name])[1] for name in stay])
         assert np.array_equal(found["a"], SecureSum(n).decode(exact)["a"])
 
 
 def test_too_few_helpers_give_noise_instead_of_the_sum() -> None:
-    study = Study(5, recover=True, threshold=4)
+    study = Study(5, recover=True, quorum=4)
     sent = {name: study.mask(name, 1, {"a": np.ones(3)}, study.members) for name in study.members}
     shares = {name: study.open(name, 1, study.members, study.members, {}) for name in study.members[:3]}
     found = study.total(sent, 1, study.members, study.members, shares)
@@ -256,22 +255,22 @@ def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any,
         partners = list(study.memory[name]["partners"])
         if victim in partners:  # they have this mask in common
             mask = masking.pair_stream(study.memory[name], partners.index(victim), round_, parts)
-            masking.add_stream(parts, mask, subtract=places[victim] < places[name])
-    if study.terms.recover:
+            masks.add_stream(parts, mask, subtract=places[victim] < places[name])
+    if study.agreement.recover:
         held = np.array([study.memory[name]["held"][places[victim], :, step] for name in colluding])
         points = [places[name] + 1 for name in colluding]
-        secrets = shamir.combine(points, held)  # right only with as many as the threshold
-        masking.apply(parts, secrets[0].astype("<u2").tobytes(), subtract=True)
-        seeds = streams.xored(secrets[1].astype("<u2").tobytes(), study.locked[victim][step])
+        secrets = shamir.combine(points, held)  # right only with as many as the quorum
+        masks.apply_mask(parts, secrets[0].astype("<u2").tobytes(), subtract=True)
+        seeds = keystreams.xor_keystream(secrets[1].astype("<u2").tobytes(), study.locked[victim][step])
         others = [name for name in members if name != victim]
         for name, seed in zip(others, seeds.reshape(len(others), -1), strict=True):
             if name not in colluding:
-                masking.apply(parts, seed.tobytes(), subtract=places[victim] < places[name])
+                masks.apply_mask(parts, seed.tobytes(), subtract=places[victim] < places[name])
     return parts
 
 
 def test_what_the_coordinator_and_fewer_than_the_threshold_know_leaves_a_message_uniform() -> None:
-    study = Study(7, recover=True, threshold=5)
+    study = Study(7, recover=True, quorum=5)
     value = {"a": np.full(20_000, 3.25)}
     encoded, _ = SecureSum(7).encode(value)
     sent = {name: study.mask(name, 1, value, study.members) for name in study.members}
@@ -282,20 +281,18 @@ def test_what_the_coordinator_and_fewer_than_the_threshold_know_leaves_a_message
     assert np.array_equal(left_over(study, victim, others[:5], sent[victim], 1)[0], encoded[0])
 
 
-@pytest.mark.parametrize(("n", "threshold"), [(9, 4), (9, 7), (30, 21)])
-def test_where_all_must_answer_fewer_than_the_threshold_leave_a_message_uniform(
-    n: int, threshold: int
-) -> None:
-    study = Study(n, recover=False, threshold=threshold)
+@pytest.mark.parametrize(("n", "quorum"), [(9, 4), (9, 7), (30, 21)])
+def test_where_all_must_answer_fewer_than_the_threshold_leave_a_message_uniform(n: int, quorum: int) -> None:
+    study = Study(n, recover=False, quorum=quorum)
     value = {"a": np.full(20_000, -1.5)}
     encoded, _ = SecureSum(n).encode(value)
     victim = study.members[4]
     message = study.mask(victim, 1, value, study.members)
     partners = list(study.memory[victim]["partners"])
-    assert study.terms.colluding == threshold - 1
-    assert uniform(left_over(study, victim, partners[: threshold - 1], message, 1)[0]) > 1e-6
+    assert study.agreement.colluding == quorum - 1
+    assert uniform(left_over(study, victim, partners[: quorum - 1], message, 1)[0]) > 1e-6
     # The test's own control: all with whom it has a mask in common, and the number lies open.
-    assert len(partners) in (threshold, threshold + 1)
+    assert len(partners) in (quorum, quorum + 1)
     assert np.array_equal(left_over(study, victim, partners, message, 1)[0], encoded[0])
 
 
@@ -307,10 +304,12 @@ def test_the_graph_of_masks_holds_together_without_the_colluding(
     import networkx as nx
 
     members = tuple(map(str, range(n)))
-    terms = Terms.usual("s", members, recover=False, threshold=data.draw(st.none() | st.integers(2, n)))
-    graph = nx.Graph([(a, b) for a in members for b in terms.partners(a, str(seed))])
-    assert all(a in terms.partners(b, str(seed)) for a, b in graph.edges)
-    assert nx.node_connectivity(graph) >= min(terms.threshold, n - 1) > terms.colluding
+    agreement = Agreement.default(
+        "s", members, recover=False, quorum=data.draw(st.none() | st.integers(2, n))
+    )
+    graph = nx.Graph([(a, b) for a in members for b in agreement.partners(a, str(seed))])
+    assert all(a in agreement.partners(b, str(seed)) for a, b in graph.edges)
+    assert nx.node_connectivity(graph) >= min(agreement.quorum, n - 1) > agreement.colluding
 
 
 def test_two_rounds_share_no_mask_and_no_two_parts_do() -> None:
@@ -341,13 +340,13 @@ def test_secrets_come_from_the_operating_system_and_not_from_a_seed(monkeypatch:
 
 
 def test_a_round_is_masked_once_and_opened_for_one_list_only() -> None:
-    study = Study(6, recover=True, threshold=4)
+    study = Study(6, recover=True, quorum=4)
     name, members = study.members[0], study.members
     for each in members:
         study.mask(each, 1, {"a": np.ones(1)}, members)
     with pytest.raises(DataError, match="masked already"):
         study.mask(name, 1, {"a": np.zeros(1)}, members)
-    with pytest.raises(DataError, match="No secrets have been shared out for round 33"):
+    with pytest.raises(DataError, match="No secrets have been distributed for round 33"):
         study.mask(name, BLOCK + 1, {"a": np.zeros(1)}, members)
     full = study.open(name, 1, members, members, {})
     assert np.array_equal(full, study.open(name, 1, members, members, {}))  # the same again is harmless
@@ -360,7 +359,7 @@ def test_a_round_is_masked_once_and_opened_for_one_list_only() -> None:
 
 
 def test_lists_need_signatures_of_the_threshold_and_forged_ones_name_the_site() -> None:
-    study = Study(6, recover=True, threshold=4)
+    study = Study(6, recover=True, quorum=4)
     members = study.members
     for each in members:
         study.mask(each, 1, {"a": np.ones(1)}, members)
@@ -374,7 +373,7 @@ def test_lists_need_signatures_of_the_threshold_and_forged_ones_name_the_site() 
     other = study.signed(2, smaller, ["site 3"])  # a signature of another round
     with pytest.raises(DataError, match="site 3 has not signed this list"):
         study.open("site 4", 1, members, smaller, {**signed, **other})
-    with pytest.raises(DataError, match="not a part"):
+    with pytest.raises(DataError, match="not a subset"):
         study.open("site 4", 1, smaller, members, signed)
 
 
@@ -420,13 +419,13 @@ def test_signatures() -> None:
     ("n", "change", "why"),
     [
         (2, {}, "at least 3 sites"),
-        (6, {"threshold": 3, "recover": True}, "more than half"),
-        (6, {"threshold": 7, "recover": True}, "at most 6"),
-        (6, {"threshold": 7}, "from 2 to the 6"),
-        (6, {"threshold": 1}, "from 2 to the 6"),
+        (6, {"quorum": 3, "recover": True}, "more than half"),
+        (6, {"quorum": 7, "recover": True}, "at most 6"),
+        (6, {"quorum": 7}, "from 2 to the 6"),
+        (6, {"quorum": 1}, "from 2 to the 6"),
     ],
 )
 def test_terms_that_do_not_protect_are_refused(n: int, change: dict[str, Any], why: str) -> None:
     setting = {"recover": False, **change}
     with pytest.raises(UsageError, match=why):
-        Terms.usual("s", tuple(map(str, range(n))), **setting).require_sound()
+        Agreement.default("s", tuple(map(str, range(n))), **setting).check()

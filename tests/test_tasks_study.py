@@ -16,8 +16,8 @@ from polydag import MultitaskDiscovery, formats, simulate
 from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
-from polydag.plot.drawing import INK, POSITIVE
 from polydag.plot.heatmaps import Map, heat_maps
+from polydag.plot.svg_style import INK, POSITIVE
 from polydag.studies.tasks import TasksConfig, file_names, load, run
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from polydag.sources import LinkedRows, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Edge": "polydag.graph",

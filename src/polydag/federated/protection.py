@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from polydag.federated.protocol.programs import Local
-from polydag.privacy.masking.agreement import LEAST, Terms
+from polydag.privacy.masking.agreement import MIN_SITES, Agreement
 from polydag.privacy.settings import Privacy
 from polydag.stats import Regimes
 
@@ -18,7 +18,7 @@ def open_statement() -> str:
     )
 
 
-def masked_statement(agreement: Terms) -> str:
+def masked_statement(agreement: Agreement) -> str:
     """For sums under masks."""
     n = len(agreement.members)
     return (
@@ -27,7 +27,7 @@ def masked_statement(agreement: Terms) -> str:
     )
 
 
-def noise_statement(privacy: Privacy, agreement: Terms) -> str:
+def noise_statement(privacy: Privacy, agreement: Agreement) -> str:
     """For differential privacy."""
     colluding = min(agreement.colluding, (len(agreement.members) - 1) // 2)
     return (
@@ -52,10 +52,10 @@ def unprotected_regimes(sites: Mapping[str, Local]) -> str:
             holders.setdefault(regime, []).append(name)
     sentences = []
     for regime in sorted(holders, key=sorted):
-        if len(holders[regime]) < LEAST <= len(sites):
+        if len(holders[regime]) < MIN_SITES <= len(sites):
             what = " and ".join(sorted(regime)) or "nothing"
             sentences.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
     if not sentences:
         return ""
     what = "show what these sites add, masked or not"
-    return f"{'. '.join(sentences)}: sums over fewer than {LEAST} sites {what}."
+    return f"{'. '.join(sentences)}: sums over fewer than {MIN_SITES} sites {what}."

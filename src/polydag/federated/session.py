@@ -22,17 +22,18 @@ from polydag.federated.protection import (
     open_statement,
     unprotected_regimes,
 )
+from polydag.federated.protocol.coordinator import Coordinator
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.disclosure import Disclosed
 from polydag.federated.protocol.engine import Federation
 from polydag.federated.protocol.fingerprint import fingerprint
-from polydag.federated.protocol.machine import Coordinator, Site
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local, Program
 from polydag.federated.protocol.resume import run_in_pieces
-from polydag.federated.protocol.site_protection import Guard
+from polydag.federated.protocol.site import Site
+from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.privacy import ledger
-from polydag.privacy.masking.agreement import Terms
+from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.masking.identities import Identity
 from polydag.privacy.settings import Privacy
 
@@ -100,13 +101,13 @@ def run_study(
     return _outcome(federation, protection)
 
 
-def _agreement(members: tuple[str, ...], privacy: Privacy, *, recover: bool) -> Terms:
+def _agreement(members: tuple[str, ...], privacy: Privacy, *, recover: bool) -> Agreement:
     """What the sites agree on, with a default quorum that is quick to run in one process."""
-    agreement = Terms.usual("", members, recover=recover, threshold=privacy.quorum)
+    agreement = Agreement.default("", members, recover=recover, quorum=privacy.quorum)
     if privacy.quorum is None and not recover:
-        quorum = min(agreement.threshold, LARGEST_DEFAULT_QUORUM)
-        agreement = Terms.usual("", members, recover=recover, threshold=quorum)
-    agreement.require_sound()
+        quorum = min(agreement.quorum, LARGEST_DEFAULT_QUORUM)
+        agreement = Agreement.default("", members, recover=recover, quorum=quorum)
+    agreement.check()
     return agreement
 
 
@@ -116,12 +117,12 @@ def _machines(
     privacy: Privacy,
     min_rows: int,
     chains: Mapping[str, tuple[ledger.Entry, ...]],
-    agreement: Terms | None,
+    agreement: Agreement | None,
 ) -> tuple[Coordinator, dict[str, Site]]:
     """The coordinator and the sites, each with its own identity and what its ledger remembers."""
     last = {name: chain[-1].hash if chain else ledger.START for name, chain in chains.items()}
     if agreement is None:
-        machines = {name: Site(local, min_rows, last=last[name]) for name, local in sites.items()}
+        machines = {name: Site(local, min_rows, last_hash=last[name]) for name, local in sites.items()}
         return Coordinator(program), machines
     identities = {name: Identity() for name in sites}
     directory = {name: identity.public for name, identity in identities.items()}
@@ -129,10 +130,10 @@ def _machines(
         name: Site(
             local,
             min_rows,
-            Guard(
+            SiteProtection(
                 identities[name],
                 directory,
-                sets=ledger.sets_of(chains[name]),
+                sets=ledger.summed_sets(chains[name]),
                 budget=privacy.allowance,
                 spent=ledger.multipliers(chains[name]),
             ),
@@ -140,10 +141,10 @@ def _machines(
         )
         for name, local in sites.items()
     }
-    return Coordinator(program, masking=Masking(agreement.threshold, tags=False)), machines
+    return Coordinator(program, masking=Masking(agreement.quorum, tags=False)), machines
 
 
-def _protection(sites: Mapping[str, Local], privacy: Privacy, agreement: Terms | None) -> str:
+def _protection(sites: Mapping[str, Local], privacy: Privacy, agreement: Agreement | None) -> str:
     """What is protected from whom; what masks cannot protect is also a warning."""
     if agreement is None:
         return open_statement()
@@ -184,12 +185,12 @@ def data_fingerprint(sites: Mapping[str, Local]) -> str:
     """A hash of all parties' data, so that stored rounds are not taken for those of other data."""
     digest = hashlib.sha256()
     for name, local in sites.items():
-        digest.update(name.encode() + local.mark())
+        digest.update(name.encode() + local.fingerprint())
     return digest.hexdigest()[:16]
 
 
 def _earlier_studies(privacy: Privacy, party: str) -> tuple[ledger.Entry, ...]:
-    return () if privacy.ledgers is None else ledger.read_whole(_ledger_file(privacy, party))
+    return () if privacy.ledgers is None else ledger.read_intact(_ledger_file(privacy, party))
 
 
 def _ledger_file(privacy: Privacy, party: str) -> Path:

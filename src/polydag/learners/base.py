@@ -67,7 +67,7 @@ class StructureLearner(Estimator, ABC):
 
     # Whether rows follow each other in time and the graph is over time slices: then rows cannot be drawn,
     # left out or put together one by one.
-    series: ClassVar[bool] = False
+    time_series: ClassVar[bool] = False
 
     graph_: Graph
     raw_weights_: NDArray[np.float64]

@@ -81,7 +81,7 @@ class Bootstrap(Estimator):
             takes rows as independent; for learning from dependent rows, give `LinkedRows`.
         """
         self._check_parameters()
-        if getattr(self.learner, "series", False):
+        if getattr(self.learner, "time_series", False):
             raise UsageError("The bootstrap draws rows one by one; those of a time series follow each other.")
         source = _source(X, groups)
         seeds = np.random.SeedSequence(self.random_state).spawn(self.n_resamples)

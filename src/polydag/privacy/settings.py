@@ -77,7 +77,7 @@ class Privacy(Settings):
             if self.budget is not None or self.bounds is not None:
                 raise UsageError("budget and bounds belong to differential privacy: give epsilon as well.")
             return
-        Budget(self.epsilon, self.delta).require_sound()
+        Budget(self.epsilon, self.delta).check()
         if self.mode != "masked":
             raise UsageError("epsilon requires mode='masked': parties add noise that hides in the sum.")
         pairs = self.bounds if isinstance(self.bounds, Mapping) else {"all columns": self.bounds}

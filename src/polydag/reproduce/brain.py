@@ -27,8 +27,8 @@ from polydag import simulate
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.learners.multitask import MultitaskDiscovery
-from polydag.plot.charts import Line, Panel, line_charts
 from polydag.plot.heatmaps import Map, heat_maps
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, stacked

@@ -27,16 +27,19 @@ from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.federated import Coordinator, Site
 from polydag.federated import run as carry
 from polydag.federated.methods.admm import Admm
+from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.schedules import Paper
-from polydag.federated.models.linear_coordinator import LinearModel
-from polydag.federated.models.linear_site import LinearLocal
-from polydag.federated.models.regime_groups import variable_groups
+from polydag.federated.models.linear import PAPER_LAMBDA, PAPER_THRESHOLD, SINGLE_PARTY_LAMBDA
+from polydag.federated.models.linear_coordinator import LinearCoordinator
+from polydag.federated.models.linear_party import LinearParty
+from polydag.federated.models.regimes import variable_groups
+from polydag.federated.party_tables import PartyTables
 from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears
 from polydag.learners.notears import Notears
-from polydag.learners.party_models import ALONE_LAMBDA, PAPER_THRESHOLD, Linear
-from polydag.plot.charts import Line, Panel, line_charts
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts
+from polydag.privacy.settings import Privacy
 from polydag.progress import report
 from polydag.stats import GaussianStats
 
@@ -145,31 +148,36 @@ def settings(figure: int) -> list[Setting]:
 
 def graphs(sample: Sample) -> dict[str, Graph]:
     """What each linear method finds."""
-    vote, best = _alone(sample, lambda: Notears(lambda_=ALONE_LAMBDA, threshold=PAPER_THRESHOLD))
-    ours = FederatedNotears(privacy="none").fit(sample.parts).graph_
-    pooled = FederatedNotears(method="moments", privacy="none").fit(sample.parts).graph_
+    vote, best = _alone(sample, lambda: Notears(lambda_=SINGLE_PARTY_LAMBDA, threshold=PAPER_THRESHOLD))
+    ours = FederatedNotears().fit(_in_the_open(sample.parts)).graph_
+    statistics = {f"site {k}": GaussianStats.from_data(part) for k, part in enumerate(sample.parts, start=1)}
+    pooled = Notears().fit(summed_moments(statistics, Privacy(mode="none"))[0]).graph_
     return dict(zip(LINEAR, (as_published(sample.parts), vote, best, ours, pooled), strict=True))
 
 
 def network_graphs(sample: Sample) -> dict[str, Graph]:
     """What each method with neural networks finds; a party alone has the published penalties."""
+    from polydag.federated.models.networks import PAPER_LAMBDA2, Networks
     from polydag.learners.nonlinear import NotearsMLP
-    from polydag.learners.party_networks import PAPER_LAMBDA2, Networks
 
     vote, best = _alone(
         sample,
         lambda: NotearsMLP(
-            lambda_=Networks.alone_lambda,
+            lambda_=Networks.single_party_lambda,
             lambda2=PAPER_LAMBDA2,
             threshold=PAPER_THRESHOLD,
             random_state=0,
         ),
     )
-    default = FederatedNotears(model="mlp", privacy="none", random_state=0)
-    paper = clone(default).set_params(schedule="paper").fit(sample.parts).graph_
-    ours = default.fit(sample.parts).graph_
+    default = FederatedNotears(model="mlp", random_state=0)
+    paper = clone(default).set_params(schedule="paper").fit(_in_the_open(sample.parts)).graph_
+    ours = default.fit(_in_the_open(sample.parts)).graph_
     pooled = NotearsMLP(random_state=0).fit(pd.concat(sample.parts)).graph_
     return dict(zip(NONLINEAR, (paper, vote, best, ours, pooled), strict=True))
+
+
+def _in_the_open(parts: Sequence[pd.DataFrame]) -> PartyTables:
+    return PartyTables({f"site {k}": part for k, part in enumerate(parts, start=1)}, Privacy(mode="none"))
 
 
 def as_published(parts: Sequence[pd.DataFrame]) -> Graph:
@@ -177,11 +185,11 @@ def as_published(parts: Sequence[pd.DataFrame]) -> Graph:
     names = tuple(map(str, parts[0].columns))
     nothing = np.zeros((len(names), len(names)), dtype=bool)
     group = variable_groups(names, [frozenset()])
-    model = LinearModel(
-        names, Masks(nothing, nothing), group, Linear.paper_lambda, PAPER_THRESHOLD, "expm", scaled=False
+    model = LinearCoordinator(
+        names, Masks(nothing, nothing), group, PAPER_LAMBDA, PAPER_THRESHOLD, "expm", scaled=False
     )
     sites = {
-        f"site {k}": Site(LinearLocal(GaussianStats.from_data(part - part.mean())), min_rows=1)
+        f"site {k}": Site(LinearParty(GaussianStats.from_data(part - part.mean())), min_rows=1)
         for k, part in enumerate(parts, start=1)
     }
     weights = carry(Coordinator(Admm(model, Paper())), sites).coordinator.result["weights"]

@@ -21,7 +21,7 @@ from polydag.checkpoint import piece
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import GES, PC, LinkedRowsDAG, RowDecorrelator
-from polydag.plot.charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
+from polydag.plot.line_and_box_charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
 from polydag.progress import report
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
 from polydag.sources import LinkedRows

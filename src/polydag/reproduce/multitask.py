@@ -26,7 +26,7 @@ from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.multitask import MultitaskDiscovery
-from polydag.plot.charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
+from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report
 from polydag.reproduce import brain
@@ -352,7 +352,7 @@ def _curve_panels(table: pd.DataFrame) -> list[Panel]:
             if kind in lines.index.get_level_values("kind")
         ]
         title = f"posterior of edges, {method}"
-        panels.append(Panel(title, "training samples", list(lines.columns), bundles, top=1.0))
+        panels.append(Panel(title, "training samples", list(lines.columns), bundles, y_max=1.0))
     return panels
 
 
@@ -372,7 +372,7 @@ def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
                     "method", sort=False
                 )
             ],
-            ends=(1.0, 1.0),
+            limits=(1.0, 1.0),
         )
         for form in FORMS
         for size in chosen

@@ -36,7 +36,7 @@ CONFIG = Config
 def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study."""
     settings = methods.settings_of(config.method, config.settings)  # a wrong name is told before long reading
-    if methods.learner_type(config.method).series:
+    if methods.learner_type(config.method).time_series:
         return read_series(config, settings)
     return read_all(config, large=is_large(config))
 
