@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from polydag.checkpoint import saving
 from polydag.errors import ConvergenceWarning, DataError, UsageError
@@ -27,6 +28,7 @@ from polydag.posterior.mcmc.bucket_orders import BucketOrders
 from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.mcmc.diagnostics import diagnose
 from polydag.posterior.mcmc.driver import Round, run_block, run_chains
+from polydag.posterior.mcmc.tempering import TemperedSampler
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import FLAT, UNREPLICATED, find_starts
 from polydag.posterior.probabilities import Posterior
@@ -332,6 +334,37 @@ def test_diagnostics_of_known_traces() -> None:
     frame = found.frame(("a", "b", "c"))
     assert len(frame) == 6
     assert diagnose(np.zeros((2, 10, 3, 3))).mixed
+
+
+def test_a_step_changes_nothing_it_was_given() -> None:
+    table = random_table(7, 3, 0)
+    chain = TemperedSampler.of(OrderSampler.of(table, 3), 3, 20)
+    start = OrderSampler.of(table, 3).random_position(np.random.default_rng(0))
+    state = chain.init([start])
+    before = [[part.copy() for part in replica] for replica in state.replicas]
+    first, info = chain.step(np.random.default_rng(1), state)
+    again, _ = chain.step(np.random.default_rng(1), state)
+    assert (state.turn, first.turn) == (0, 1)
+    assert 0 < info.acceptance < 1
+    assert any((new.order != start).any() for new in first.replicas)
+    for old, own in zip(before, state.replicas, strict=True):
+        for one, other in zip(old, own, strict=True):
+            np.testing.assert_array_equal(one, other)
+    for one, other in zip(first.replicas, again.replicas, strict=True):
+        np.testing.assert_array_equal(one.order, other.order)
+        np.testing.assert_allclose(one.log_sums, chain.samplers[0].init(one.order).log_sums, rtol=1e-12)
+
+
+def test_chains_are_a_group_of_settings() -> None:
+    model = BayesianDiscovery(chains=Chains(n_chains=2)).set_params(chains__n_steps=400, max_parents=2)
+    assert clone(model).chains == Chains(n_chains=2, n_steps=400)
+    assert model.get_params()["chains__n_steps"] == 400
+    with pytest.raises(UsageError, match=r"chains must be .*Chains; got 4"):
+        BayesianDiscovery(chains=4).fit(pd.DataFrame({"a": list("xyxy"), "b": list("xxyy")}))  # type: ignore[arg-type]
+    with pytest.raises(
+        UsageError, match="bucket_size must be a whole number at least 1 and at most 16; got 17"
+    ):
+        BucketOrders.of(random_table(4, 2, 0), 17)
 
 
 def test_runs_of_any_sampler_need_a_length() -> None:

@@ -16,7 +16,7 @@ from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.studies.cluster import computing_on
-from polydag.studies.posterior import PosteriorConfig
+from polydag.studies.posterior import PosteriorConfig, settings_of
 
 
 @pytest.fixture
@@ -115,6 +115,14 @@ def test_what_cannot_be_is_told(
     assert got == code
     assert told in " ".join(said.split())
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["n_steps", "chains__n_steps", "n-steps"])
+def test_settings_of_chains_have_their_own_names(name: str) -> None:
+    settings = settings_of(PosteriorConfig(data=("x.csv",), settings={name: 400}))
+    assert settings["n_steps"] == 400
+    assert settings["n_chains"] == 4
+    assert "chains" not in settings
 
 
 @pytest.fixture

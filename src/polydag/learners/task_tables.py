@@ -72,14 +72,14 @@ def task_statistics(tasks: Tasks) -> list[Gaussian]:
 
 
 def pooled(stats: Sequence[Any]) -> Any:
-    """All tasks' rows as one."""
+    """The statistics of all tasks' rows together."""
     if len({isinstance(part, Regimes) for part in stats}) > 1:
         stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
     return reduce(add, stats)
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
-    """The first task's columns; raises where another one lacks some or has others."""
+    """The first task's columns; raises if another task lacks some or has others."""
     first, names = next(iter(columns.items()))
     for task, own in columns.items():
         for one, other, missing in (

@@ -6,11 +6,23 @@ has all its parents in S, so that
 
     B(S) = Σ_{∅ ≠ T ⊆ V - S} (-1)^(|T| + 1) Π_{j ∈ T} α_j(S) B(S + T),    B(V) = 1.
 
-No term exceeds B(S), since it is a sum over some of the same choices: signs cost a few digits, not all.
+No term exceeds B(S), since it is a sum over some of the same choices: cancellation costs only a few digits.
 
-Numbers are a mantissa in [2^-500, 2^500), here with a sign, and a band, as in `exact.subset_lattice`.
-Within one S, terms are plain numbers relative to the largest band: what vanishes beside it is less than
-2^-1000 of B(S), and of every probability that it is part of.
+Numbers are a mantissa in [2^-500, 2^500), here with a sign, and a band, as in `exact.subset_lattice`. Within
+one S, terms are plain numbers relative to the largest band: terms that vanish beside it are less than 2^-1000
+of B(S), and of every probability that they contribute to.
+
+Shapes of arguments that several kernels share:
+
+alpha, alpha_b : arrays of shape (n, 2^(n-1))
+    Mantissas and bands (int32) of `α_i(U)`, with bit i removed from U.
+B, Bb : arrays of shape (2^n,)
+    Mantissas and bands (int64).
+sets : int array of shape (2^n,)
+products, terms : arrays of shape (2^n,)
+products_b, terms_b : int arrays of shape (2^n,)
+S, T : int
+    Sets of variables as bits.
 """
 
 from __future__ import annotations
@@ -28,12 +40,12 @@ from polydag.posterior.exact._subset_lattice_kernels import (
     _zeta_wide,
 )
 
-_RARE = 1e-12  # layers that are less probable than this beside others are not drawn: they may be rounding
+_RARE = 1e-12  # relative probability below which layers are not drawn: they may be rounding errors
 
 
 @njit(cache=True, nogil=True)
 def _normalised(v, b):  # type: ignore[no-untyped-def]
-    """A number within 2^±1500 in the form of a mantissa and a band."""
+    """A number within 2^±1500 as a mantissa and a band."""
     size = abs(v)
     if size == 0.0:
         return 0.0, NOTHING
@@ -46,7 +58,7 @@ def _normalised(v, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _plain(v, d):  # type: ignore[no-untyped-def]
-    """`v·2^(1000 d)` as a plain number, for d up to 0; from -2 on it is nothing beside a mantissa."""
+    """`v·2^(1000 d)` as a plain number, for d up to 0; below -1 it is negligible beside a mantissa."""
     return v if d == 0 else (v * _DOWN if d == -1 else 0.0)
 
 
@@ -59,7 +71,10 @@ def _add(v, b, t, tb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def sums_within(masks, scores, reference, band_width, a, ab):  # type: ignore[no-untyped-def]
-    """α of one node over all sets of the others, relative to `exp(reference)`."""
+    """Fill in α of one node over all sets of the others, relative to `exp(reference)`.
+
+    `masks`: int array, `scores`: array, both of shape (families,); `a`, `ab`: of shape (2^(n-1),).
+    """
     a[:] = 0.0
     ab[:] = NOTHING
     for s in range(len(masks)):
@@ -71,9 +86,10 @@ def sums_within(masks, scores, reference, band_width, a, ab):  # type: ignore[no
 
 @njit(cache=True, nogil=True)
 def _terms(S, n, alpha, alpha_b, B, Bb, sets, products, products_b, terms, terms_b):  # type: ignore[no-untyped-def]
-    """The terms of B(S), by the numbers of T among the variables outside S; how many of these, the top band.
+    """Fill in the terms of B(S) by the indices of T among the variables outside S.
 
-    `terms[0]` is 0. `products` gets `(-1)^(|T| + 1) Π α_j(S)`, `sets` gets S + T.
+    `terms[0]` is 0; `products` gets `(-1)^(|T| + 1) Π α_j(S)`, `sets` gets S + T. Returns the number of
+    variables outside S, and the highest band.
     """
     k, top = 0, NOTHING
     sets[0], products[0], products_b[0] = S, -1.0, 0
@@ -98,7 +114,7 @@ def _terms(S, n, alpha, alpha_b, B, Bb, sets, products, products_b, terms, terms
 
 @njit(cache=True, nogil=True)
 def _scale(terms, terms_b, count, top):  # type: ignore[no-untyped-def]
-    """Make terms plain numbers relative to the top band; their sum."""
+    """Make `count` terms plain numbers relative to the highest band; returns their sum."""
     total = 0.0
     for t in range(count):
         terms[t] = _plain(terms[t], terms_b[t] - top)
@@ -108,7 +124,7 @@ def _scale(terms, terms_b, count, top):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def backward(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
-    """B of all sets; that of the empty set is the sum over all DAGs."""
+    """Fill in B of all sets; that of the empty set is the sum over all DAGs."""
     full = 1 << n
     sets, products, products_b = np.empty(full, np.int64), np.empty(full), np.empty(full, np.int64)
     terms, terms_b = np.empty(full), np.empty(full, np.int64)
@@ -120,7 +136,7 @@ def backward(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _by_member(terms, k, sums):  # type: ignore[no-untyped-def]
-    """The sum of the terms whose T has each member; changes the terms."""
+    """Fill in `sums`, of shape (n,): the sum of the terms whose T has each of k members; changes terms."""
     for m in range(k - 1, -1, -1):
         size = 1 << m
         total = 0.0
@@ -131,15 +147,15 @@ def _by_member(terms, k, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def weights(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
+def family_factors(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
     """Replace `α_i(U)` by the factor of `β_i(π)` in the probability of family (i, π), for π within U.
 
     With F(S) the sum over the DAGs of the variables in S, the probability of a family is β_i(π) times
 
         Σ_{S ⊇ π, i ∉ S} F(S) / Z · Σ_{T ∋ i} (term of T in B(S)) / α_i(S).
 
-    F has the same recurrence as B, from the empty set on. F(S) B(S) / Z is the probability that no variable
-    of S has a parent outside S, so that rounding errors of terms stay small beside 1.
+    F has the same recurrence as B, starting from the empty set. F(S) B(S) / Z is the probability that no
+    variable of S has a parent outside S, so that rounding errors of terms are small beside 1.
     """
     full = 1 << n
     F, Fb = np.zeros(full), np.full(full, NOTHING, np.int64)
@@ -176,7 +192,7 @@ def weights(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _zeta_up(a, ab):  # type: ignore[no-untyped-def]
-    """Sums over supersets, in place; with signs, since rounding may leave some of either."""
+    """Sums over supersets, in place, with signs, since rounding may leave small numbers of either sign."""
     step = 1
     while step < len(a):
         for start in range(0, len(a), 2 * step):
@@ -186,8 +202,11 @@ def _zeta_up(a, ab):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def family_shares(masks, scores, reference, band_width, h, hb, out):  # type: ignore[no-untyped-def]
-    """The probability of each family of a node, from the factors that `weights` leaves."""
+def family_probabilities(masks, scores, reference, band_width, h, hb, out):  # type: ignore[no-untyped-def]
+    """Fill in the probability of each family of a node, from the factors that `family_factors` leaves.
+
+    `masks`: int array, `scores`, `out`: arrays, all of shape (families,); `h`, `hb`: of shape (2^(n-1),).
+    """
     for s in range(len(masks)):
         own = scores[s] - reference
         b = np.round(own / band_width)
@@ -197,9 +216,10 @@ def family_shares(masks, scores, reference, band_width, h, hb, out):  # type: ig
 
 @njit(cache=True, nogil=True)
 def exact_sources(S, n, alpha, alpha_b, B, Bb, sets, shares):  # type: ignore[no-untyped-def]
-    """The share of B(S) in which T is the set of *all* variables with no parent outside S.
+    """Fill in the share of B(S) in which T is the set of *all* variables with no parent outside S.
 
-    Sums with at least T become sums with exactly T by inclusion and exclusion over its supersets.
+    Sums with at least T become sums with exactly T by inclusion and exclusion over its supersets. `shares`:
+    array of shape (2^n,).
     """
     full = 1 << n
     products, products_b = np.empty(full), np.empty(full, np.int64)
@@ -218,10 +238,11 @@ def exact_sources(S, n, alpha, alpha_b, B, Bb, sets, shares):  # type: ignore[no
 
 @njit(cache=True, nogil=True)
 def layer_weights(S, before, n, alpha, alpha_b, shares, weight):  # type: ignore[no-untyped-def]
-    """The weight of each T as the layer after S; S is `before` and the last layer.
+    """Fill in the weight of each T as the layer after S, which is `before` and the last layer.
 
-    T are all further variables with parents in S alone, each with some outside `before`. So `shares`, those
-    of `exact_sources`, are multiplied with the share of each member's families that are not within `before`.
+    T are all further variables with parents in S only, each with at least one outside `before`. `shares`,
+    those of `exact_sources`, are therefore multiplied by the share of each member's families that are not
+    within `before`. `weight`: array of shape (2^n,).
     """
     count = 1
     weight[0] = 1.0
@@ -236,7 +257,7 @@ def layer_weights(S, before, n, alpha, alpha_b, shares, weight):  # type: ignore
         for t in range(count):
             weight[count + t] = weight[t] * hit
         count *= 2
-    weight[0] = 0.0  # an empty layer is none
+    weight[0] = 0.0  # a layer is not empty
     top = 0.0
     for t in range(count):
         weight[t] *= max(shares[t], 0.0)

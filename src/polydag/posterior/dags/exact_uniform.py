@@ -1,10 +1,10 @@
 """The exact posterior uniform over DAGs, for few variables.
 
-The sum over all DAGs is one over subsets of the variables, by inclusion and exclusion over sources (Robinson
-1973; Tian and He 2009; see `_exact_uniform_kernels`). It takes 3^n steps where the sum over orders takes n
-2^n. DAGs are drawn layer by layer (Kuipers and Moffa 2015; Talvitie, Vuoksenmaa and Koivisto 2020): first the
-variables without parents, then those whose parents are all among these, and so on; then families given the
-layers.
+The sum over all DAGs is a sum over subsets of the variables, by inclusion and exclusion over sources
+(Robinson 1973; Tian and He 2009; see `_exact_uniform_kernels`). It takes 3^n steps, where the sum over orders
+takes n 2^n. DAGs are drawn layer by layer (Kuipers and Moffa 2015; Talvitie, Vuoksenmaa and Koivisto 2020):
+first the variables without parents, then those whose parents are all among these, and so on; then families
+given the layers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
 from polydag.posterior.dags.drawing import check_count
 from polydag.posterior.dags.samples import DagSamples
@@ -24,22 +25,31 @@ from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
 from polydag.progress import report
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Bands = NDArray[np.int32]
 
 _BAND = 1000 * np.log(2.0)
-_BYTES = 12.0  # a mantissa and a band
-_MOST = 40  # variables, beyond which no machine of the day has the memory
-_PATIENCE = 20.0  # seconds: what takes longer is not begun unless asked for
-_LONGEST = 7200.0  # seconds: what takes longer is refused
+_BYTES = 12.0  # of a mantissa and a band
+_MOST = 40  # variables, beyond which no present machine has enough memory
+_PATIENCE = 20.0  # seconds beyond which the exact method is not chosen automatically
+_LONGEST = 7200.0  # seconds beyond which the exact method is refused
 
 
 class _Sums(NamedTuple):
-    """`α_i(U)` at `[i, U]`, with bit i taken out of U, and B(S), each as a mantissa and a band.
+    """α and B, each as a mantissa and a band.
 
-    α is relative to `exp(reference[i])`. `masks` and `allowed` are the sets of each node's families, with bit
-    i taken out, and their numbers in the table.
+    Attributes
+    ----------
+    alpha : array of shape (n, 2^(n-1))
+        `α_i(U)` at `[i, U]`, with bit i removed from U, relative to `exp(reference[i])`.
+    alpha_b : int32 array of shape (n, 2^(n-1))
+    B : array of shape (2^n,)
+    Bb : int array of shape (2^n,)
+    reference : array of shape (n,)
+        The highest log score of each node.
+    masks : list of int arrays
+        The parent sets of each node as bits, with bit i removed.
+    allowed : list of int arrays
+        Their indices in the table.
     """
 
     alpha: Array
@@ -52,7 +62,7 @@ class _Sums(NamedTuple):
 
     @property
     def log_total(self) -> float:
-        """The logarithm of the sum over all DAGs."""
+        """The log of the sum over all DAGs."""
         return float(np.log(self.B[0]) + self.Bb[0] * _BAND + self.reference.sum())
 
 
@@ -60,11 +70,11 @@ class _Sums(NamedTuple):
 class ExactDagPosterior(ExactPosterior):
     """The posterior of a table of families over all DAGs, each of which counts once.
 
-    `log_evidence` is the logarithm of the sum over all DAGs.
+    `log_evidence` is the log of the sum over all DAGs.
     """
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """Independent DAGs from the posterior; the sums over subsets are made again for them."""
+        """Independent DAGs from the posterior; this computes the sums over subsets again."""
         return draw_dags(self._table(), count, random_state)
 
     def _ratio(self, changed: FamilyTable) -> float:
@@ -81,8 +91,8 @@ def exact_dag_posterior(table: FamilyTable, *, memory: float | None = None) -> E
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
     memory : float, optional
-        Bytes that may be used; what is available by default. More variables than fit, or than can be summed
-        over in two hours, raise a `UsageError`.
+        Bytes that may be used; by default what is available. A `UsageError` is raised if the variables do not
+        fit into memory, or if the sum would take more than two hours.
     """
     from polydag.posterior.dags import _exact_uniform_kernels
 
@@ -90,12 +100,12 @@ def exact_dag_posterior(table: FamilyTable, *, memory: float | None = None) -> E
     sums = _required(_summed(table))
     log_total = sums.log_total
     report("sum over DAGs", 1, 2)
-    _exact_uniform_kernels.weights(table.n, sums.alpha, sums.alpha_b, sums.B, sums.Bb)
+    _exact_uniform_kernels.family_factors(table.n, sums.alpha, sums.alpha_b, sums.B, sums.Bb)
     report("sum over DAGs", 2, 2)
     families = np.zeros(table.scores.shape)
     for node in range(table.n):
         own = np.empty(len(sums.masks[node]))
-        _exact_uniform_kernels.family_shares(
+        _exact_uniform_kernels.family_probabilities(
             sums.masks[node], table.scores[node, sums.allowed[node]], sums.reference[node], _BAND,
             sums.alpha[node], sums.alpha_b[node], own,
         )  # fmt: skip
@@ -129,7 +139,7 @@ def draw_dags(
         How many DAGs.
     random_state : int or Generator, optional
     memory : float, optional
-        Bytes that may be used; what is available by default.
+        Bytes that may be used; by default what is available.
     """
     from polydag.posterior.dags._drawing_kernels import draw_dag
 
@@ -145,18 +155,18 @@ def draw_dags(
 
 
 def _draw_levels(sums: _Sums, count: int, rng: np.random.Generator) -> Index:
-    """The layers of DAGs by their probabilities, all DAGs at once: `[draw, i]` is the layer of variable i."""
+    """The layers of DAGs, drawn for all DAGs at once: `[draw, i]` is the layer of variable i."""
     from polydag.posterior.dags import _exact_uniform_kernels
 
     n = len(sums.alpha)
     full = (1 << n) - 1
     sets, shares, weights = np.empty(full + 1, dtype=np.int64), np.empty(full + 1), np.empty(full + 1)
     levels = np.zeros((count, n), dtype=np.int64)
-    # The layers so far without and with the last of them, and how many they are.
+    # The variables of the layers so far without and with the last layer, and how many layers there are.
     states = np.zeros((count, 3), dtype=np.int64)
     known = -1
     while (going := np.flatnonzero(states[:, 1] != full)).size:
-        # By the set so far: what its shares need is worked out once.
+        # Sorted by the variables so far, whose shares are computed once.
         found, which = np.unique(states[going, 1::-1], axis=0, return_inverse=True)
         for number, (S, before) in enumerate(found.tolist()):
             own = going[which.ravel() == number]
@@ -168,7 +178,7 @@ def _draw_levels(sums: _Sums, count: int, rng: np.random.Generator) -> Index:
             size = 1 << (n - S.bit_count())
             _exact_uniform_kernels.layer_weights(S, before, n, sums.alpha, sums.alpha_b, shares, weights)
             cumulated = np.cumsum(weights[:size])
-            if cumulated[-1] == 0.0:  # layers that rounding alone has led to: begin again
+            if cumulated[-1] == 0.0:  # only rounding can lead to such layers: start again
                 states[own] = 0
                 continue
             chosen = np.searchsorted(cumulated, rng.random(len(own)) * cumulated[-1], side="right")
@@ -192,7 +202,7 @@ def _summed(table: FamilyTable) -> _Sums:
         if not len(usable):
             raise DataError(f"No parent set of {table.names[node]} is allowed.")
         members = table.members(node)[usable]
-        # Bit `node` is taken out of the numbers of sets without it.
+        # Bit `node` is removed from the numbers of sets, which do not contain it.
         bits = np.where(members < 0, 0, np.int64(1) << np.maximum(members - (members > node), 0))
         masks.append(bits.sum(axis=1))
         allowed.append(usable)
@@ -217,18 +227,18 @@ def memory(n: int) -> float:
 
 
 def seconds(n: int) -> float:
-    """About how long the posterior of n variables takes on one core of the day."""
+    """The approximate time that the posterior of n variables takes on one core."""
     return 5e-8 * 3.0**n
 
 
 def fits(n: int, limit: float | None = None) -> bool:
-    """Whether n variables are few enough for the memory, and for a short wait."""
+    """Whether n variables fit into memory, and the sum takes seconds."""
     have = usable_memory() if limit is None else limit
     return n < _MOST and memory(n) <= have and seconds(n) <= _PATIENCE
 
 
 def require_fit(n: int, limit: float | None = None) -> None:
-    """Raise when n variables are too many for the memory or the time, with how many would fit."""
+    """Raise if n variables need too much memory or time, and say how many fit."""
 
     def what_fits(have: float) -> str:
         possible = (k for k in range(1, _MOST) if memory(k) <= have and seconds(k) <= _LONGEST)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
 NO_EXPONENT = -(1 << 30)
@@ -71,9 +72,28 @@ class Workspace(NamedTuple):
     early_pairs: Any  # int (w,): indices of pairs of early candidates
     mixed_pairs: Any  # int (b, c + 1): of a mate and an early candidate
     mate_pairs: Any  # int (b²,): of two mates
-    chosen: Any  # int (max_parents,): the larger members of the sets that are being visited
+    chosen: Any  # int (max(max_parents, 1),): the larger members of the sets that are being visited
     single: Any  # (c + 1,): shares by candidate
     pair: Any  # (w,): and by pair of candidates
+
+
+@njit(cache=True, nogil=True)
+def workspace(families, begin):  # type: ignore[no-untyped-def]
+    """A workspace for the buckets that begin at `begin`, an int array of shape (buckets + 1,)."""
+    n, c = families.candidates.shape
+    most, b = families.sets.shape[1], 1
+    for k in range(len(begin) - 1):
+        b = max(b, begin[k + 1] - begin[k])
+    w = c * (c - 1) // 2 + 1 if most > 2 else 1
+    half, full = 1 << (b - 1), 1 << b
+    return Workspace(
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty((b, half)), np.empty((b, half), np.int32),
+        np.empty(full), np.empty(full, np.int32), np.empty(full), np.empty(full, np.int32),
+        np.empty(b, np.bool_), np.empty(c + 1, np.int64), np.empty(c + 1, np.int64),
+        np.empty(c + 1, np.int64), np.empty(c + 1, np.int64), np.empty(c + 1, np.int64),
+        np.empty(c + 1, np.int64), np.empty(w, np.int64), np.empty((b, c + 1), np.int64),
+        np.empty(b * b, np.int64), np.empty(max(most, 1), np.int64), np.empty(c + 1), np.empty(w),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

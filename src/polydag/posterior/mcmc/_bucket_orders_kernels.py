@@ -50,6 +50,7 @@ from polydag.posterior.mcmc._bucket_families_kernels import (
     plain_sums,
     visit_families,
     visit_family,
+    workspace,
 )
 
 _SAFE = 2.0**900  # plain sums are kept within this and its inverse
@@ -140,8 +141,9 @@ def _backward(size, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_weight(order, begin, families, work):  # type: ignore[no-untyped-def]
+def log_weight(order, begin, families):  # type: ignore[no-untyped-def]
     """The log weight of a bucket order, up to the scores' references."""
+    work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
     total = 0.0
     for k in range(len(begin) - 1):
@@ -150,12 +152,13 @@ def log_weight(order, begin, families, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def redraw(order, begin, uniform, families, work, log_sums):  # type: ignore[no-untyped-def]
+def redraw(order, begin, uniform, families, log_sums):  # type: ignore[no-untyped-def]
     """Draw an order of the members of every bucket from its distribution; changes `order`.
 
     `uniform`, of shape (n,), are uniform random numbers; `log_sums[i]` gets the log of the sum over the
     families of i that the new order allows.
     """
+    work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
     drawn = order.copy()
     for k in range(len(begin) - 1):
@@ -188,11 +191,12 @@ def redraw(order, begin, uniform, families, work, log_sums):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def edge_probabilities(order, begin, families, work, edges):  # type: ignore[no-untyped-def]
+def edge_probabilities(order, begin, families, edges):  # type: ignore[no-untyped-def]
     """Add the probability of each edge given the bucket order; returns the log weight.
 
     `edges`: array of shape (n, n); `edges[i, j]` is that of `i -> j`.
     """
+    work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
     total = 0.0
     for k in range(len(begin) - 1):
@@ -211,8 +215,9 @@ def edge_probabilities(order, begin, families, work, edges):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def family_probabilities(node, order, begin, families, work, out):  # type: ignore[no-untyped-def]
+def family_probabilities(node, order, begin, families, out):  # type: ignore[no-untyped-def]
     """Add the probability of each family of a node given the bucket order to `out`, of shape (sets,)."""
+    work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
     k = work.where[node]
     size = begin[k + 1] - begin[k]

@@ -22,7 +22,7 @@ from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.chains import MAX_BUCKET
 
 if TYPE_CHECKING:
-    from polydag.posterior.mcmc._bucket_families_kernels import ScaledFamilies, Workspace
+    from polydag.posterior.mcmc._bucket_families_kernels import ScaledFamilies
 
 _SPAN = 890.0  # bits: scores within this range are plain numbers at one level
 _ABOVE = 800  # bits by which the best family of a wide node lies above its level
@@ -137,7 +137,7 @@ class BucketOrders:
         """The log of the sum over all linear orders of a bucket order."""
         from polydag.posterior.mcmc._bucket_orders_kernels import log_weight
 
-        return float(log_weight(order, self.begin, self.families, self._workspace())) + self._constant
+        return float(log_weight(order, self.begin, self.families)) + self._constant
 
     def linear_order(self, rng: np.random.Generator, order: Index) -> Index:
         """Draw one of the linear orders of a bucket order in proportion to its weight."""
@@ -165,7 +165,7 @@ class BucketOrders:
         from polydag.posterior.mcmc._bucket_orders_kernels import edge_probabilities
 
         result = np.zeros((self.n, self.n))
-        log_weight = edge_probabilities(order, self.begin, self.families, self._workspace(), result)
+        log_weight = edge_probabilities(order, self.begin, self.families, result)
         return result, float(log_weight) + self._constant
 
     def family_probabilities(self, node: int, order: Index) -> Array:
@@ -173,7 +173,7 @@ class BucketOrders:
         from polydag.posterior.mcmc._bucket_orders_kernels import family_probabilities
 
         result = np.zeros(len(self.families.sets))
-        family_probabilities(node, order, self.begin, self.families, self._workspace(), result)
+        family_probabilities(node, order, self.begin, self.families, result)
         return result
 
     @property
@@ -184,51 +184,10 @@ class BucketOrders:
         from polydag.posterior.mcmc._bucket_orders_kernels import redraw
 
         drawn, log_sums = order.copy(), np.empty(self.n)
-        redraw(drawn, begin, rng.random(self.n), self.families, self._workspace(), log_sums)
+        redraw(drawn, begin, rng.random(self.n), self.families, log_sums)
         return drawn, log_sums
-
-    def _workspace(self) -> Workspace:
-        width, max_parents = self.families.candidates.shape[1], self.families.sets.shape[1]
-        return _workspace(self.n, width, min(self.bucket_size, self.n), max_parents)
 
 
 def _begins(n: int, first: int, size: int) -> Index:
     """Where buckets begin if the first has `first` places and the others `size`."""
     return np.array([0, *range(min(first, n), n, size), n], dtype=np.int64)
-
-
-def _workspace(n: int, width: int, size: int, max_parents: int) -> Workspace:
-    from polydag.posterior.mcmc import _bucket_families_kernels as _kernels
-
-    half, full = 1 << (size - 1), 1 << size
-    pairs = width * (width - 1) // 2 + 1 if max_parents > 2 else 1
-
-    def numbers(*shape: int) -> Index:
-        return np.empty(shape, dtype=np.int64)
-
-    def bands(*shape: int) -> NDArray[np.int32]:
-        return np.empty(shape, dtype=np.int32)
-
-    return _kernels.Workspace(
-        where=numbers(n),
-        slot=numbers(n),
-        alpha=np.empty((size, half)),
-        alpha_b=bands(size, half),
-        F=np.empty(full),
-        Fb=bands(full),
-        B=np.empty(full),
-        Bb=bands(full),
-        blocked=np.empty(size, dtype=bool),
-        allowed=numbers(width + 1),
-        bit=numbers(width + 1),
-        early=numbers(width + 1),
-        early_below=numbers(width + 1),
-        mates=numbers(width + 1),
-        mates_below=numbers(width + 1),
-        early_pairs=numbers(pairs),
-        mixed_pairs=numbers(size, width + 1),
-        mate_pairs=numbers(size * size),
-        chosen=numbers(max(max_parents, 1)),
-        single=np.empty(width + 1),
-        pair=np.empty(pairs),
-    )

@@ -41,7 +41,7 @@ _NEVER = 45.0  # nats below the best place from which on a place is never drawn
 class Workspace(NamedTuple):
     """Memory for the moves of one call."""
 
-    others: Any  # int (n - 1,): the order without the variable that moves
+    others: Any  # int (n,): the order without the variable that moves, which has n - 1 entries
     sums_without: Any  # (n,): log sums of the others without the variable among their predecessors
     sums_with: Any  # (n,): and with it
     weights: Any  # (n,): log weights of its places
@@ -52,6 +52,17 @@ class Workspace(NamedTuple):
     after: Any  # int (c + 1,): the first place after each candidate; the last entry is for padding
     excluded: Any  # uint64 (words,): the constraint of the sum that is being taken
     required: Any  # uint64 (words,)
+
+
+@njit(cache=True, nogil=True)
+def _workspace(families):  # type: ignore[no-untyped-def]
+    """A workspace for the orders of these families."""
+    n, c = families.candidates.shape
+    words = len(families.masks)
+    return Workspace(
+        np.empty(n, np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
+        np.empty(n), np.empty(c + 1, np.int64), np.empty(words, np.uint64), np.empty(words, np.uint64),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -192,7 +203,7 @@ def _take_out(order, place, node, work):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def weigh_places(  # type: ignore[no-untyped-def]
+def _weigh_places(  # type: ignore[no-untyped-def]
     families, by_parent, parent_sums, candidate_index, order, place, log_sums, node, power, work
 ):
     """Take a variable out and leave the log weights of all its places in `work.weights`."""
@@ -203,15 +214,26 @@ def weigh_places(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def place_weights(  # type: ignore[no-untyped-def]
+    families, by_parent, parent_sums, candidate_index, order, place, log_sums, node
+):
+    """The log weights of all places of a variable, of shape (n,); changes `place`."""
+    work = _workspace(families)
+    _weigh_places(families, by_parent, parent_sums, candidate_index, order, place, log_sums, node, 1.0, work)
+    return work.weights
+
+
+@njit(cache=True, nogil=True)
 def relocations(  # type: ignore[no-untyped-def]
-    families, by_parent, parent_sums, candidate_index, order, place, log_sums, count, power, rng, work
+    families, by_parent, parent_sums, candidate_index, order, place, log_sums, count, power, rng
 ):
     """Draw the places of `count` random variables in turn; returns how many changed their place."""
     n, moved = len(order), 0
+    work = _workspace(families)
     for _ in range(count):
         node = int(rng.random() * n)
         old = place[node]
-        weigh_places(
+        _weigh_places(
             families, by_parent, parent_sums, candidate_index, order, place, log_sums, node, power, work
         )
         new = _draw_place(work.weights, power, rng)

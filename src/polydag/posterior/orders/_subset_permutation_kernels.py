@@ -62,6 +62,21 @@ class Workspace(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _workspace(families, k):  # type: ignore[no-untyped-def]
+    """A workspace for subsets of k variables."""
+    n, m, words = len(families.candidates), 1 << k, len(families.masks)
+    size = np.zeros(m, np.int64)
+    for U in range(1, m):
+        size[U] = size[U >> 1] + (U & 1)
+    return Workspace(
+        np.full(k, -1), np.full(n, -1), np.full(k, -1), np.full(n, -1), np.full(m * k, -1),
+        np.full(m * k, -1), np.full(m * k, -1), np.empty(m * k), np.empty(m * k), np.empty((k, m)),
+        np.empty(m), np.empty(m), size, np.full(n, -1), np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
 def _choose(neighbours, work, rng):  # type: ignore[no-untyped-def]
     """Choose random variables that are likely to be connected."""
     n, k = len(neighbours), len(work.chosen)
@@ -218,9 +233,10 @@ def _draw_permutation(order, place, log_sums, power, rng, work):  # type: ignore
 
 
 @njit(cache=True, nogil=True)
-def permutations(families, parent_sums, neighbours, order, place, log_sums, count, power, rng, work):  # type: ignore[no-untyped-def]
-    """Draw the permutations of `count` random subsets in turn; returns how many changed."""
+def permutations(families, parent_sums, neighbours, order, place, log_sums, k, count, power, rng):  # type: ignore[no-untyped-def]
+    """Draw the permutations of `count` random subsets of k variables in turn; returns how many changed."""
     changed = 0
+    work = _workspace(families, k)
     for _ in range(count):
         _choose(neighbours, work, rng)
         touched = _sum_by_subset(families, parent_sums, order, place, log_sums, work)

@@ -6,15 +6,10 @@ is rejected.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from polydag.arrays import Array
 from polydag.posterior.orders.space import OrderSpace, OrderState
-
-if TYPE_CHECKING:
-    from polydag.posterior.orders._relocation_kernels import Workspace
 
 
 def relocate(
@@ -46,39 +41,16 @@ def relocate(
 
     new = state.copy()
     moved = relocations(
-        space.families, space.by_parent, space.parent_sums, space.candidate_index,
-        *new, count, power, rng, _workspace(space),
-    )  # fmt: skip
+        space.families, space.by_parent, space.parent_sums, space.candidate_index, *new, count, power, rng
+    )
     return new, int(moved)
 
 
 def place_weights(space: OrderSpace, state: OrderState, node: int) -> Array:
     """The log weights of the orders that differ in the place of one variable, of shape (n,)."""
-    from polydag.posterior.orders._relocation_kernels import weigh_places
+    from polydag.posterior.orders._relocation_kernels import place_weights
 
-    work = _workspace(space)
-    weigh_places(
-        space.families, space.by_parent, space.parent_sums, space.candidate_index,
-        *state.copy(), node, 1.0, work,
-    )  # fmt: skip
-    weights: Array = work.weights
-    return weights
-
-
-def _workspace(space: OrderSpace) -> Workspace:
-    from polydag.posterior.orders._relocation_kernels import Workspace
-
-    n, words = space.n, len(space.families.masks)
-    return Workspace(
-        others=np.empty(max(n - 1, 1), dtype=np.int64),
-        sums_without=np.empty(n),
-        sums_with=np.empty(n),
-        weights=np.empty(n),
-        own=np.empty(n),
-        scale=np.empty(n),
-        block=np.empty(n),
-        lowest=np.empty(n),
-        after=np.empty(space.families.candidates.shape[1] + 1, dtype=np.int64),
-        excluded=np.empty(words, dtype=np.uint64),
-        required=np.empty(words, dtype=np.uint64),
+    weights: Array = place_weights(
+        space.families, space.by_parent, space.parent_sums, space.candidate_index, *state.copy(), node
     )
+    return weights
