@@ -22,6 +22,8 @@ from polydag.search.boss import _kernels as trees
 from polydag.search.boss import _Orders, boss
 from polydag.stats import DiscreteCounts, GaussianStats
 
+pytestmark = pytest.mark.portable
+
 Mask = NDArray[np.bool_]
 
 

@@ -24,6 +24,8 @@ from polydag.learners.discovery import BayesianDiscovery
 from polydag.progress import Step, listening
 from polydag.scores import make_score
 
+pytestmark = pytest.mark.portable
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

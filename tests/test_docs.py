@@ -24,6 +24,8 @@ from typer.testing import CliRunner
 from polydag.cli.main import app
 from printed import run_doctest, same_output
 
+pytestmark = pytest.mark.portable
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = ("cat", "head", "ls")  # with polydag itself, what a console block may run; the rest is only shown

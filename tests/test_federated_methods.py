@@ -37,6 +37,8 @@ from polydag.learners.federated import FederatedNotears
 from polydag.learners.party_methods import _from_votes
 from polydag.losses import LeastSquares
 
+pytestmark = pytest.mark.portable
+
 quick = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**31 - 1)
 

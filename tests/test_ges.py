@@ -24,6 +24,8 @@ from polydag.search.ges import GESResult, ges
 from polydag.search.queue import _kernels as queue
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Mask = NDArray[np.bool_]
 Array = NDArray[np.float64]
 

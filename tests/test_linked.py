@@ -38,6 +38,8 @@ from polydag.rowcov.table import LinkedTable
 from polydag.studies.linked import LinkedConfig
 from printed import same_output
 
+pytestmark = pytest.mark.portable
+
 N, SIZE = 200, 5
 SCHOOL = np.arange(N) // SIZE
 

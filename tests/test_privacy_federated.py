@@ -43,6 +43,8 @@ from polydag.privacy import ledger, rules
 from polydag.privacy.identities import Identity
 from polydag.privacy.ledger import Entry
 
+pytestmark = pytest.mark.portable
+
 D = 4
 NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)

@@ -23,6 +23,8 @@ from polydag.privacy.accounting import Budget, multiplier, spent
 from polydag.privacy.frames import Frame, moments_sensitivity
 from polydag.privacy.noise import GRID, Shared, discrete_gaussian, with_share
 
+pytestmark = pytest.mark.portable
+
 quick = settings(max_examples=30, deadline=None)
 seeds = st.integers(0, 2**31 - 1)
 ONE = Budget(1.0, 1e-5)

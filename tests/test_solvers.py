@@ -23,6 +23,8 @@ from polydag.solvers.penalised import Penalty, descend
 from polydag.solvers.pruning import prune
 from polydag.stats import GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Array = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
