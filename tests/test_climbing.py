@@ -18,6 +18,8 @@ from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune
 from polydag.orientation import topological_order
 from polydag.regression import fit_graph
 
+pytestmark = pytest.mark.portable
+
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**31 - 1)
 Mask = NDArray[np.bool_]

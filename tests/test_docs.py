@@ -25,6 +25,8 @@ from typer.testing import CliRunner
 from polydag.cli.main import app
 from printed import run_doctest, same_output
 
+pytestmark = pytest.mark.portable
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -40,6 +40,8 @@ from polydag.rows.linked_table import LinkedTable
 from polydag.studies.linked import LinkedConfig
 from printed import same_output
 
+pytestmark = pytest.mark.portable
+
 N, SIZE = 200, 5
 SCHOOL = np.arange(N) // SIZE
 SOURCE = ("groups", "links", "structure", "n_permutations", "covariates")

@@ -22,6 +22,8 @@ from polydag.search.pc import pc
 from polydag.search.pc.independence import Plan, lists, make_test, sweep
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 RULE = pytest.mark.parametrize("rule", ["majority", "conservative"])
 seeds = st.integers(0, 2**32 - 1)
 

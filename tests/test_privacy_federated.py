@@ -46,6 +46,8 @@ from polydag.privacy import differencing, ledger
 from polydag.privacy.ledger import Entry
 from polydag.privacy.masking.identities import Identity
 
+pytestmark = pytest.mark.portable
+
 D = 4
 NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)

@@ -23,6 +23,8 @@ from polydag.optimize.variance_order import conditional_variance_order, predeces
 from polydag.regression import extended_bic_penalty, fit_graph, select_parents
 from polydag.stats import GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Array = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
