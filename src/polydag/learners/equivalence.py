@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
-from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
 from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
-from polydag.scores import SCORES, Score, make_score
-
-_DISCRETE = ("bdeu", "bds", "k2")
+from polydag.parameters import Constraint, Instance, number, optional, whole
+from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.stats.count_tables import bound_on_tables
 
 
 class Found(Protocol):
-    """What a search ends with."""
+    """The result of a search."""
 
     @property
     def adjacency(self) -> NDArray[np.bool_]:
@@ -46,28 +45,41 @@ class EquivalenceLearner(StructureLearner):
         The score of the class.
     dag_ : Graph
         One DAG of the class.
+    notes_ : tuple of str
+        What the fit decided by itself.
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "penalty": number(above=0),
+        "score": ScoreName("auto"),
+        "score_options": optional(Instance(Mapping, "a mapping of options of the score")),
+        "max_parents": optional(whole(least=0)),
+    }
 
     penalty: float
     score: str
+    score_options: Mapping[str, Any] | None
+    max_parents: int | None
     knowledge: Knowledge | None
     score_: float
     dag_: Graph
+    notes_: tuple[str, ...]
 
     @abstractmethod
-    def _search(self, score: Score, masks: Masks | None) -> Found:
+    def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
         """The best class that the search finds."""
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        if self.score not in ("auto", *SCORES):
-            raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
-        labels = self.score in _DISCRETE if self.score != "auto" else is_discrete(X)
-        stats = discrete_counts(X) if labels else gaussian_statistics(X)
-        name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
-        options = {"penalty": self.penalty} if name == "bic" else {}
+        self._check_parameters()
+        kind = kind_of(self.score) or ("labels" if is_discrete(X) else "numbers")
+        spec = resolve(self.score, kind)
+        stats: Any = discrete_counts(X) if kind == "labels" else gaussian_statistics(X)
+        options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
+        score = spec.make(stats, **options)
+        max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
-        found = self._search(make_score(name, stats, **options), masks)
+        found = self._search(score, masks, max_parents)
         member = orientation.consistent_extension(found.adjacency)
         assert member is not None  # the search stays within classes of DAGs
         graph, self.dag_ = class_and_member(found.adjacency, member, stats)
