@@ -155,6 +155,22 @@ def test_any_object_with_a_local_score_will_do(search: Search, name: str) -> Non
 
 
 @both
+@pytest.mark.parametrize("name", ["bic", "bge", "bdeu"])
+@given(seed=seeds, max_parents=st.integers(0, 3))
+@settings(max_examples=8, deadline=None)
+def test_no_family_exceeds_the_bound(search: Search, name: str, seed: int, max_parents: int) -> None:
+    score = make_score(name, statistics(name, seed, 8, 60))
+    fast, slow = (search(own, max_parents=max_parents, screen=False) for own in (score, Callback(score)))
+    np.testing.assert_array_equal(fast.adjacency, slow.adjacency)
+    dag = orientation.consistent_extension(fast.adjacency)
+    assert dag is not None
+    assert dag.sum(axis=0).max() <= max_parents
+    check_score(fast, score)
+    free, loose = search(score, screen=False), search(score, max_parents=7, screen=False)
+    np.testing.assert_array_equal(loose.adjacency, free.adjacency)
+
+
+@both
 def test_the_result_repeats_itself(search: Search) -> None:
     stats = GaussianStats.from_data(sample(0, 40, 30, edges=80))
     first, second = search(stats), search(stats)
