@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -54,7 +55,7 @@ def option(
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ABC):
     """All that decides the outcome of a study, whatever the shape of its data.
 
     Attributes
@@ -197,7 +198,7 @@ class Config:
     def _check_links(self) -> None:
         if sum(value is not None for value in (self.groups, self.links, self.coords)) > 1:
             raise UsageError(
-                "Give one of --groups, --links and --coords: rows are linked by groups, by pairs or by distance."
+                "Give one of --groups, --links and --coords: rows are linked in one of these ways."
             )
         if self.row_ids is not None and self.links is None:
             raise UsageError("--row-ids names the rows for --links; give --links as well.")
@@ -217,9 +218,9 @@ class Config:
         return any(value is not None for value in (self.groups, self.links, self.coords))
 
     @property
+    @abstractmethod
     def default_method(self) -> str:
         """The method where none is named."""
-        raise NotImplementedError
 
     def seeded(self) -> Self:
         """With a seed, drawn by the system where none is given."""
@@ -303,8 +304,8 @@ def config_class(shape: str) -> type[Config]:
     if shape not in SHAPES:
         raise UsageError(
             f"No shape of data is called {shape!r}. Known are {', '.join(SHAPES)}. Linked rows go with each "
-            "of them: declare them with --groups, --links or --coords. For posterior probabilities of edges use "
-            "--method posterior."
+            "of them: declare them with --groups, --links or --coords. For posterior probabilities of edges "
+            "use --method posterior."
         )
     return SHAPES[shape]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,13 +129,13 @@ def _selected(table: Table, columns: tuple[str, ...] | None, besides: tuple[str,
     return dataclasses.replace(table, frame=table.frame[list(kinds)], kinds=kinds)
 
 
-def _each(plan: Plan, read: Callable[[str], Any]) -> dict[str, Any]:
+def _each(plan: Plan, read: Callable[[str], Any]) -> list[Any]:
     """What is read of each source, in order, with progress."""
     data = plan.config.data
-    found = {}
+    found = []
     for number, source in enumerate(data):
         report("reading", number, len(data), public(source))
-        found[source] = read(source)
+        found.append(read(source))
     report("reading", len(data), len(data))
     return found
 
@@ -146,20 +148,10 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
             "Time series are read from one file, in which a column tells several apart (--set "
             "realisation=NAME). Files of several parties are read with --as parties --set model=lagged."
         )
-    label = ", ".join(map(public, config.data))
     if _streamed(plan, config.data):
-        parts = _each(plan, lambda source: _statistics(plan, source, sha256))
-        first = next(iter(parts.values()))
-        for source, part in parts.items():
-            _require_same_columns(part.names, first.names, config.data[0], source)
-        whole = sum((part.select(first.names) for part in list(parts.values())[1:]), first)
-        return Tables(
-            {label: whole}, ("The data is large: mean and covariance were computed as it was read.",), label
-        )
-    read = _each(plan, lambda source: read_table(plan, source, sha256))
-    tables = list(read.values())
-    for source, table in read.items():
-        _require_same_columns(table.names, tables[0].names, config.data[0], source)
+        return _one_stream(plan, sha256)
+    tables = _each(plan, lambda source: read_table(plan, source, sha256))
+    _require_same_columns(config.data, [table.names for table in tables])
     if len(tables) == 1:
         table = with_row_labels(config, tables[0], sha256)
         return Tables({table.source: table}, table.notes, table.source)
@@ -167,6 +159,16 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
     notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
     notes.append(f"{len(tables)} tables were put together: {whole.n} rows.")
     return Tables({whole.source: with_row_labels(config, whole, sha256)}, tuple(notes), whole.source)
+
+
+def _one_stream(plan: Plan, sha256: dict[str, str]) -> Tables:
+    """The statistics of all rows."""
+    parts = _each(plan, lambda source: _statistics(plan, source, sha256))
+    _require_same_columns(plan.config.data, [part.names for part in parts])
+    whole = reduce(add, (part.select(parts[0].names) for part in parts))
+    label = ", ".join(map(public, plan.config.data))
+    note = "The data is large: mean and covariance were computed as it was read."
+    return Tables({label: whole}, (note,), label)
 
 
 def _stacked(plan: Plan, tables: list[Table]) -> Table:
@@ -180,15 +182,16 @@ def _stacked(plan: Plan, tables: list[Table]) -> Table:
     return data.from_frame(rows, kinds=kinds, source=label)
 
 
-def _require_same_columns(found: Iterable[str], first: Iterable[str], first_source: str, source: str) -> None:
-    ours, theirs = set(first), set(found)
-    if ours != theirs:
-        sides = ((ours - theirs, first_source), (theirs - ours, source))
-        only = [f"{', '.join(sorted(names))} only in {public(where)}" for names, where in sides if names]
-        raise DataError(
-            f"Tables that are put together need the same columns: {'; '.join(only)}. "
-            "Choose common ones with --columns."
-        )
+def _require_same_columns(sources: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
+    first = set(columns[0])
+    for source, own in zip(sources, map(set, columns), strict=True):
+        if own != first:
+            sides = ((first - own, sources[0]), (own - first, source))
+            only = [f"{', '.join(sorted(names))} only in {public(where)}" for names, where in sides if names]
+            raise DataError(
+                f"Tables that are put together need the same columns: {'; '.join(only)}. "
+                "Choose common ones with --columns."
+            )
 
 
 def _parties(plan: Plan, sha256: dict[str, str]) -> Tables:
@@ -207,7 +210,7 @@ def _parties(plan: Plan, sha256: dict[str, str]) -> Tables:
             _require_numbers(plan, table, public(source))
         return table
 
-    tables = {public(source): table for source, table in _each(plan, read).items()}
+    tables = dict(zip(map(public, plan.config.data), _each(plan, read), strict=True))
     column = plan.config.interventions
     if column is not None and not any(column in table.names for table in tables.values()):
         raise UsageError(f"No file has a column {column} that names interventions.")
@@ -232,8 +235,8 @@ def _require_numbers(plan: Plan, table: Table, name: str) -> None:
     apart = f" If it tells series apart, say --set realisation={words[0]}." if series else ""
     raise DataError(
         f"{name}: column {words[0]} holds labels{such}, not numbers. {plan.method.name} needs numbers in "
-        "every column: write them with a point and without units, or leave the column out with --columns, at every "
-        f"party.{apart}"
+        "every column: write them with a point and without units, or leave the column out with --columns, "
+        f"at every party.{apart}"
     )
 
 
@@ -254,7 +257,7 @@ def _tasks(plan: Plan, sha256: dict[str, str]) -> Tables:
     keep = config.missing != "error"
     read = _each(plan, lambda source: read_table(plan, source, sha256, keep_missing=keep))
     notes: tuple[str, ...] = ()
-    labelled = [with_row_labels(config, table, sha256) for table in read.values()]
+    labelled = [with_row_labels(config, table, sha256) for table in read]
     if column := _task_column(plan):
         parts, notes = divided(config, labelled[0], column[0])
     else:

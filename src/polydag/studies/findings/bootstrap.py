@@ -19,4 +19,9 @@ def findings(learner: Any, source: Any, config: Config) -> Findings:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the fit to the data itself has given them already
         again.fit(source)
-    return Findings(probabilities=again.frequencies_.to_numpy(), tables={"bootstrap": again.edges_})
+    several = "Each bootstrap resample summed the parties' statistics again, under the same protection."
+    return Findings(
+        notes=(several,) if hasattr(source, "parties") else (),
+        probabilities=again.frequencies_.to_numpy(),
+        tables={"bootstrap": again.edges_},
+    )
