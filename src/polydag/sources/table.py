@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -127,6 +127,10 @@ class InMemory(Source):
         again._kinds, again._notes, again._blocks = None, self._notes, self._blocks
         again._targets, again._data = self._targets, data
         return again
+
+    def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """The table after a change of its rows."""
+        return self.with_data(change(self.rows()))
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """As many rows drawn with replacement; or as many blocks, each of them whole."""
