@@ -81,7 +81,8 @@ class InMemory(Source):
                 str(name): "continuous" if getattr(dtype, "kind", "O") in "iuf" else "discrete"
                 for name, dtype in zip(self._data.columns, self._data.dtypes, strict=True)
             }
-        return dict.fromkeys(self.names, "continuous")
+        truths = np.asarray(self._data).dtype.kind == "b"
+        return dict.fromkeys(self.names, "discrete" if truths else "continuous")
 
     @property
     def n(self) -> float:
