@@ -86,6 +86,7 @@ IMPORTS = (
 )
 
 
+LENGTHS = {"mcmc": {"n_chains": 1, "n_steps": 2000}, "chains": {"n_chains": 2, "n_steps": 60_000}}
 WARM_UP = 12  # variables of the tiny problem: two buckets, so that chains move
 
 
@@ -157,6 +158,7 @@ def alarm(rows: int) -> np.ndarray[Any, Any]:
 
 
 def do(work: Work) -> dict[str, float]:
+    from polydag import Chains
     from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
     from polydag.scores import make_score
     from polydag.stats import DiscreteCounts, GaussianStats
@@ -170,8 +172,7 @@ def do(work: Work) -> dict[str, float]:
         start = marks()
         mcmc_posterior(
             scores,
-            n_chains=1 if work.kind == "mcmc" else 2,
-            n_steps=2000 if work.kind == "mcmc" else 60_000,
+            chains=Chains(**LENGTHS[work.kind]),
             n_jobs=work.threads,
             random_state=0,
         )

@@ -58,15 +58,15 @@ def alarm(rows: int) -> Array:
 def ours(data: Array, seconds: float) -> dict[str, Any]:
     """DAGs of two chains of partitions, and the edge probabilities of each state."""
     from polydag.posterior import family_table, with_prior
-    from polydag.posterior.dags.partitions import Partitions
+    from polydag.posterior.dags.partitions import PartitionSampler
     from polydag.scores import make_score
     from polydag.stats import DiscreteCounts
 
     score = make_score("bdeu", DiscreteCounts.from_data(data), equivalent_sample_size=1.0)
-    space = Partitions(with_prior(family_table(score, 3), "fair"))
+    sampler = PartitionSampler.of(with_prior(family_table(score, 3), "fair")).configured(moves=50)
     rng = np.random.default_rng(0)
-    run_ours(space, rng, 0.0)  # compiled before the clock starts
-    chains = [run_ours(space, np.random.default_rng(seed), seconds / CHAINS) for seed in range(CHAINS)]
+    run_ours(sampler, rng, 0.0)  # compiled before the clock starts
+    chains = [run_ours(sampler, np.random.default_rng(seed), seconds / CHAINS) for seed in range(CHAINS)]
     draws = min(len(dags) for dags, _, _ in chains)
     return {
         "dags": np.array([dags[:draws] for dags, _, _ in chains]),
@@ -77,21 +77,20 @@ def ours(data: Array, seconds: float) -> dict[str, Any]:
 
 
 def run_ours(
-    space: Any, rng: np.random.Generator, seconds: float
+    sampler: Any, rng: np.random.Generator, seconds: float
 ) -> tuple[Array, Array, tuple[float, float]]:
-    steps = 50
-    state = space.start(rng)
+    state = sampler.init(sampler.random_position(rng))
     begin = time.process_time()
     while time.process_time() - begin < seconds / 4:
-        state, _ = space.advance(state, 1.0, steps, rng)
+        state, _ = sampler.step(rng, state)
     dags, edges = [], []
     moving = drawing = 0.0
     while not dags or moving + drawing < seconds:
         begin = time.process_time()
-        state, _ = space.advance(state, 1.0, steps, rng)
+        state, _ = sampler.step(rng, state)
         moved = time.process_time()
-        dags.append(space.dag(state.level, rng))
-        edges.append(space.edges(state))
+        dags.append(sampler.draw_dag(rng, state.level))
+        edges.append(sampler.edges(state))
         moving, drawing = moving + moved - begin, drawing + time.process_time() - moved
     return np.array(dags), np.array(edges), (moving, drawing)
 

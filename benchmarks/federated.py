@@ -24,15 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from keeping import RESULTS, keep, machine
+from party_fits import over_parties
 
 from polydag import GES, EqualVariance, GaussianStats, Graph, Notears, metrics, simulate
 from polydag.errors import ConvergenceWarning
 from polydag.federated import Coordinator, Site, run
 from polydag.federated.methods.admm import Admm
-from polydag.federated.models.linear_coordinator import LinearModel
-from polydag.federated.models.linear_site import LinearLocal
+from polydag.federated.models.linear_coordinator import LinearCoordinator
+from polydag.federated.models.linear_party import LinearParty
 from polydag.knowledge import Knowledge
-from polydag.learners.federated import FederatedNotears
+from polydag.privacy.settings import Privacy
 from polydag.reproduce.federated import Sample, Setting, divided, graphs, measured, simulated
 
 SETTINGS = {
@@ -79,7 +80,7 @@ Fit = Callable[[pd.DataFrame, list[pd.DataFrame]], tuple[Graph, int]]
 
 def federated(**settings: Any) -> Fit:
     def fit(rows: pd.DataFrame, parts: list[pd.DataFrame]) -> tuple[Graph, int]:
-        model = FederatedNotears(privacy="none", **settings).fit(parts)
+        model = over_parties(parts, Privacy(mode="none"), **settings)
         return model.graph_, model.n_rounds_
 
     return fit
@@ -193,7 +194,7 @@ def stated(seeds: int) -> list[dict[str, Any]]:
     """What the paper says in words of d = 20, K = 64, and what comes out."""
 
     def find(sample: Sample) -> dict[str, Graph]:
-        ours = FederatedNotears(schedule="paper", privacy="none").fit(sample.parts).graph_
+        ours = over_parties(sample.parts, Privacy(mode="none"), schedule="paper").graph_
         return {**graphs(sample), 'schedule="paper"': ours}
 
     place = Setting("d = 20", "parties", 64, simulated(20, 256, 64), find)
@@ -234,11 +235,11 @@ def growth() -> list[dict[str, Any]]:
     names = tuple(rows.columns)
     for parties, n in ((4, 4096), (16, 4096), (64, 4096), (256, 4096), (16, 65_536), (16, 1_000_000)):
         stats = [GaussianStats.from_data(part) for part in divided(rows.iloc[:n], parties)]
-        model = LinearModel(
+        model = LinearCoordinator(
             names, Knowledge().masks(names), np.zeros(20, dtype=np.int64), "bic", "ebic", "logdet"
         )
         coordinator: Any = Timed(Coordinator(Admm(model)))
-        sites: Any = {f"site {k}": Timed(Site(LinearLocal(own), min_rows=1)) for k, own in enumerate(stats)}
+        sites: Any = {f"site {k}": Timed(Site(LinearParty(own), min_rows=1)) for k, own in enumerate(stats)}
         rounds = run(coordinator, sites).coordinator.round - 1
         centre = 1000 * coordinator.seconds / rounds
         site = 1000 * sum(each.seconds for each in sites.values()) / rounds / parties

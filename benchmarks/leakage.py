@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from keeping import keep, machine
+from party_fits import over_parties
 
 from polydag import simulate
 from polydag.federated import Federation
 from polydag.federated.protocol import resume as resuming
 from polydag.federated.protocol.messages import CONTRIBUTION, Arrays, Message
-from polydag.learners.federated import FederatedNotears
 from polydag.privacy.masking.ring import NARROW, WIDE
+from polydag.privacy.settings import Privacy
 
 D, K, N = 8, 5, 60
 VICTIM = "site 1"
@@ -51,7 +52,7 @@ class Listening:
         return [message]
 
 
-def overheard(parts: list[pd.DataFrame], **settings: Any) -> tuple[Listening, Arrays]:
+def overheard(parts: list[pd.DataFrame], privacy: Privacy, **settings: Any) -> tuple[Listening, Arrays]:
     """A study as the coordinator hears it, and what it ends with."""
     ear, real, ends = Listening(), resuming.run, []
 
@@ -63,7 +64,7 @@ def overheard(parts: list[pd.DataFrame], **settings: Any) -> tuple[Listening, Ar
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            FederatedNotears(**settings).fit(parts)
+            over_parties(parts, privacy, **settings)
     finally:
         resuming.run = real
     return ear, ends[-1].coordinator.result
@@ -148,14 +149,14 @@ def attacks(seed: int) -> list[dict[str, Any]]:
     guess = np.cov(rows.to_numpy().T, bias=True) / K
     tried: list[tuple[str, str, str, list[np.ndarray]]] = []
     for protection in ("none", "masked"):
-        ear, _ = overheard(parts, privacy=protection, threshold=0.3)
+        ear, _ = overheard(parts, Privacy(mode=protection), threshold=0.3)
         estimates = from_admm(ear)
         tried.append(("admm", protection, f"best of {len(estimates)} rounds", estimates))
         tried.append(("admm", protection, "mean of all rounds", [np.mean(estimates, axis=0)]))
-        ear, _ = overheard(parts, method="moments", privacy=protection)
+        ear, _ = overheard(parts, Privacy(mode=protection), method="moments")
         tried.append(("moments", protection, "as sent", from_moments(ear, centre)))
     for epsilon in (1.0, 10.0):
-        _, end = overheard(parts, method="moments", epsilon=epsilon, bounds=(-20.0, 20.0))
+        _, end = overheard(parts, Privacy(epsilon=epsilon, bounds=(-20.0, 20.0)), method="moments")
         noisy = end["scatter[]"] / end["rows[]"] / K
         tried.append(("moments", f"epsilon {epsilon:g}", "the noisy sum, divided", [noisy]))
     found = []

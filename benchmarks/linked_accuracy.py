@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from keeping import keep, machine
+from sklearn.base import clone
 
-from polydag import BOSS, GES, Graph, LinkedRowsDAG, metrics, simulate
+from polydag import BOSS, GES, Graph, LinkedRows, LinkedRowsDAG, metrics, simulate
 from polydag.rows import Links, Problem, RowPrecision, lambda_path
 from polydag.rows.estimate import given_dag, over_permutations
 
@@ -105,22 +106,20 @@ def rounds(place: tuple[int, int, int, str], seed: int) -> list[Row]:
         found.append({**ignoring, "rounds": 0, "agreed": "", "cpu_s": ""})
         for most in (1, MOST_ROUNDS):
             start = time.process_time()
-            model = LinkedRowsDAG(
-                data.labels,
-                learner=learner,
-                structure="free",
-                n_permutations=1,
-                max_rounds=most,
-                random_state=seed,
-            ).fit(data.rows)
+            rows = LinkedRows(
+                data.rows, groups=data.labels, structure="free", n_permutations=1, random_state=seed
+            )
+            model = clone(learner) if most == 1 else LinkedRowsDAG(learner=learner, max_rounds=most)
+            model.fit(rows)
+            found_rows = rows if most == 1 else model
             found.append(
                 {
                     "seed": seed,
                     "learner": name,
                     "most_rounds": most,
-                    "error": error(model.row_precision_, data.blocks),
+                    "error": error(found_rows.decorrelation_.precision, data.blocks),
                     "shd": metrics.shd(true=truth, estimate=model.graph_),
-                    "rounds": len(model.history_),
+                    "rounds": 1 if most == 1 else len(model.history_),
                     "agreed": bool(model.converged_),
                     "cpu_s": time.process_time() - start,
                 }
@@ -134,11 +133,12 @@ def structures(place: tuple[int, int, int, str], seed: int) -> list[Row]:
     found = []
     for structure in ("free", "common", "independent", "auto"):
         start = time.process_time()
-        model = LinkedRowsDAG(
-            data.labels, learner=LEARNERS["GES"], structure=structure, n_permutations=1, random_state=seed
-        ).fit(data.rows)
-        row = {"seed": seed, "structure": structure, "taken": model.structure_}
-        row["error"] = error(model.row_precision_, data.blocks)
+        rows = LinkedRows(
+            data.rows, groups=data.labels, structure=structure, n_permutations=1, random_state=seed
+        )
+        model = clone(LEARNERS["GES"]).fit(rows)
+        row = {"seed": seed, "structure": structure, "taken": rows.decorrelation_.structure}
+        row["error"] = error(rows.decorrelation_.precision, data.blocks)
         row["shd"] = metrics.shd(true=truth, estimate=model.graph_)
         found.append({**row, "cpu_s": time.process_time() - start})
     return found

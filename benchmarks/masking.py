@@ -22,17 +22,18 @@ from typing import Any
 
 import numpy as np
 from keeping import keep, machine
+from party_fits import over_parties
 
 from polydag import simulate
 from polydag.federated import Answer, Ask, Coordinator, Federation, Site, run
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.messages import Message
 from polydag.federated.protocol.programs import State, Total
-from polydag.federated.protocol.site_protection import Guard
-from polydag.learners.federated import FederatedNotears
+from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.privacy.ledger import parse
 from polydag.privacy.masking.agreement import BLOCK
 from polydag.privacy.masking.identities import Identity
+from polydag.privacy.settings import Privacy
 
 SITES = (3, 10, 30, 64, 128, 256)
 TARGETS = {("all", 10, 100): 0.1, ("drop-outs", 10, 100): 0.1}
@@ -47,7 +48,7 @@ class Fixed:
     names: tuple[str, ...] = ("x",)
     data: Any = None
 
-    def mark(self) -> bytes:
+    def fingerprint(self) -> bytes:
         return b""
 
     def objection(self, state: State, ask: Ask) -> str | None:
@@ -56,7 +57,7 @@ class Fixed:
     def answer(self, state: State, ask: Ask) -> tuple[State, Any]:
         return state, {"parameters": self.matrix}
 
-    def told(self, state: State, arrays: Any) -> list[str]:
+    def notes(self, state: State, arrays: Any) -> list[str]:
         return []
 
 
@@ -99,7 +100,10 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
     locals_ = {name: Fixed(rng.normal(size=(d, d))) for name in names}
     identities = {name: Identity() for name in names}
     directory = {name: identity.public for name, identity in identities.items()}
-    guarded = {name: Site(local, guard=Guard(identities[name], directory)) for name, local in locals_.items()}
+    protected = {
+        name: Site(local, protection=SiteProtection(identities[name], directory))
+        for name, local in locals_.items()
+    }
     open_ = {name: Site(local) for name, local in locals_.items()}
     tolerant = kind == "drop-outs"
 
@@ -110,7 +114,7 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
         found = [spent(again, sites) for _ in range(tries)]
         return min(each[0] for each in found), min(each[1] for each in found), found[-1][2]
 
-    setup, each, end = cost(guarded, Masking())
+    setup, each, end = cost(protected, Masking())
     _, plain, _ = cost(open_, None)
     total = sum(local.matrix for local in locals_.values())
     assert np.abs(end.coordinator.result["parameters"] - total).max() < 1e-6
@@ -136,7 +140,7 @@ def whole_admm(n: int, d: int, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         for privacy in ("none", "masked"):
             start = time.process_time()
-            model = FederatedNotears(privacy=privacy).fit(parts)
+            model = over_parties(parts, Privacy(mode=privacy))
             best[privacy] = min(best.get(privacy, np.inf), time.process_time() - start)
     ratio = best["masked"] / best["none"]
     print(

@@ -194,15 +194,15 @@ def study() -> None:
     cpu = cpu_of_all() - cpu
     print(f"wall {wall:.0f} s, CPU {cpu:.0f} s, converged {model.converged_}, load {os.getloadavg()[0]:.1f}")
     print(model.history_.to_string(index=False))
-    peaks = {task: found.peak for task, found in zip(model.tasks_, model.posteriors_, strict=True)}
-    rows = model.history_.assign(peak=model.history_["task"].map(peaks))
+    modes = {task: found.mode_search for task, found in zip(model.tasks_, model.posteriors_, strict=True)}
+    rows = model.history_.assign(mode_search=model.history_["task"].map(modes))
     rows = rows.assign(wall_s=round(wall), cpu_s=round(cpu), bar_wall_s=900)
     keep("multitask_study", rows.to_dict("records"), machine("numba"))
 
 
 def told(step: Step) -> None:
     """How far it is, whenever a part is done."""
-    if step.done == step.total or step.task == "peaks":
+    if step.done == step.total or step.task == "modes":
         print(f"{time.strftime('%H:%M:%S')} {step.task}: {step.note}", flush=True)
 
 

@@ -27,13 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from keeping import RESULTS, keep, machine
+from party_fits import over_parties
 
-from polydag import GES, FederatedNotears, Graph, metrics, orientation, simulate
+from polydag import GES, Graph, metrics, orientation, simulate
 from polydag.errors import ConvergenceWarning
 from polydag.learners.base import StructureLearner
 from polydag.learners.lagged import NotearsLagged
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.lagged import slice_names
+from polydag.privacy.settings import Privacy
 
 Array = np.ndarray[Any, Any]
 Data = tuple[Graph, list[pd.DataFrame]]
@@ -80,7 +82,9 @@ def series(d: int, lags: int, parties: int, regime: str = "equal") -> Callable[[
 
 
 def federated(**settings: Any) -> Fit:
-    return lambda parts: FederatedNotears(privacy="none", random_state=0, **settings).fit(parts)
+    if settings.get("method") != "moments":
+        settings["random_state"] = 0
+    return lambda parts: over_parties(parts, Privacy(mode="none"), **settings)
 
 
 def pooled_networks(**settings: Any) -> Fit:

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 from keeping import keep, machine
+from party_fits import over_parties
 
 from polydag import metrics, simulate
-from polydag.learners.federated import FederatedNotears
+from polydag.privacy.settings import Privacy
 
 SITES = 5
 
@@ -26,7 +27,7 @@ SITES = 5
 def shd(method: str, epsilon: float | None, d: int, rows: int, seed: int) -> float:
     truth = simulate.dag(d, expected_edges=d, random_state=seed)
     tables = [simulate.linear(truth, n=rows // SITES, random_state=1000 * seed + k) for k in range(SITES)]
-    model = FederatedNotears(method=method, epsilon=epsilon, random_state=seed).fit(tables)
+    model = over_parties(tables, Privacy(epsilon=epsilon), method=method)
     return float(metrics.shd(true=truth, estimate=model.graph_))
 
 

@@ -20,7 +20,7 @@ def random_table(n: int, top: int, seed: int, spread: float = 3.0, impossible: f
 
 
 def rugged() -> FamilyTable:
-    """Scores of many rows: hundreds of logarithms between one family and another."""
+    """Scores of many rows: hundreds of nats between one family and another."""
     rng = np.random.default_rng(2)
     z = rng.standard_normal((40_000, 9))
     for j in range(1, 9):

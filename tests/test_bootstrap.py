@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from polydag import GES, Bootstrap, EqualVariance, GaussianStats, checkpoint, embedded, progress, simulate
 from polydag.errors import DataError, UsageError
-from polydag.resampling import draw_groups, draw_rows, wilson_interval
+from polydag.metrics.proportions import wilson_interval
+from polydag.sources.resampling import draw_groups, draw_rows
 
 
 @pytest.fixture(scope="module")
@@ -95,22 +96,11 @@ def test_groups_and_tables(table: pd.DataFrame) -> None:
     by_school = Bootstrap(EqualVariance(), n_resamples=5, random_state=0).fit(table, groups=schools)
     assert by_school.frequencies_.to_numpy().max() == 1.0
 
-    class Pooler(EqualVariance):
-        def fit(self, X: list[pd.DataFrame], y: None = None) -> Pooler:  # type: ignore[override]
-            assert [len(part) for part in X] == [100, 50]
-            return super().fit(pd.concat(X))  # type: ignore[return-value]
-
-    parts = [table.iloc[:100], table.iloc[100:]]
-    model = Bootstrap(Pooler(), n_resamples=4, random_state=0).fit(parts)
-    assert model.graph_.names == tuple("abcde")
-
 
 def test_what_cannot_be_drawn_is_refused(table: pd.DataFrame) -> None:
-    with pytest.raises(UsageError, match="needs rows"):
+    with pytest.raises(UsageError, match="draws rows again"):
         Bootstrap(GES()).fit(GaussianStats.from_data(table))
     with pytest.raises(UsageError, match="n_resamples"):
         Bootstrap(GES(), n_resamples=0).fit(table)
-    with pytest.raises(DataError, match="150 rows, but 3"):
+    with pytest.raises(DataError, match="150 rows, but 3 block"):
         Bootstrap(GES(), n_resamples=2).fit(table, groups=[1, 2, 3])
-    with pytest.raises(DataError, match="1 sequences of groups for 2 tables"):
-        Bootstrap(GES(), n_resamples=2).fit([table, table], groups=[[1] * 150])

@@ -22,6 +22,8 @@ from polydag.search.boss import _search_kernels as trees
 from polydag.search.boss.search import OrderSearch, boss
 from polydag.stats import DiscreteCounts, GaussianStats
 
+pytestmark = pytest.mark.portable
+
 Mask = NDArray[np.bool_]
 
 

@@ -1,4 +1,4 @@
-"""Charts as SVG: well-formed, and everything inside the panel."""
+"""SVG charts are well-formed, and everything is inside the panel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag.plot.charts import (
+from polydag.plot.line_and_box_charts import (
     Box,
     BoxPanel,
     Curve,

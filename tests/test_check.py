@@ -1,4 +1,4 @@
-"""`check`: every problem planted in a table is found and named, and a sound table raises no alarm."""
+"""`check` finds and names every planted problem, and reports none in a sound table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from polydag import data
 from polydag.data.check import CheckReport
-from polydag.data.estimates import COSTS, estimates
+from polydag.data.cost_estimates import COSTS, estimates
 from polydag.data.quality import (
     constant_columns,
     dependent_columns,
@@ -46,7 +46,7 @@ def said(report: CheckReport, severity: str | None = None) -> str:
     size=st.sampled_from([1e-3, 1, 1e5]),
 )
 def test_planted_dependence_is_found_and_nothing_else(seed: int, shift: float, size: float) -> None:
-    """A column made of others is named with its coefficients, however the columns are scaled."""
+    """A linear combination of columns is reported with its coefficients, whatever the scales."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 6)) @ (np.eye(6) + 0.5 * rng.normal(size=(6, 6))) * size + shift * size
     names = [f"v{j}" for j in range(6)]
@@ -128,7 +128,7 @@ def test_everything_planted_is_found() -> None:
     errors, warnings, infos = (said(report, severity) for severity in ("error", "warning", "info"))
     assert "column flat: is constant" in errors
     assert "columns x0 = twin hold the same values" in errors
-    assert "column sum: is a combination of other columns: sum = constant + 1·x1 + 1·x2" in errors
+    assert "column sum: is a linear combination of other columns: sum = constant + 1·x1 + 1·x2" in errors
     assert "column one: has only one level" in errors
     assert "values are missing: hole 40 (10%)" in errors
     assert "values are infinite: endless 1" in errors
@@ -143,7 +143,7 @@ def test_everything_planted_is_found() -> None:
 
 
 def test_scales_that_give_directions_away() -> None:
-    """In a chain with equal noise, later variables vary more and are better predicted."""
+    """In a chain with equal noise variances, later variables have larger variances and larger R²."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 6))
     for j in range(1, 6):
@@ -157,7 +157,7 @@ def test_scales_that_give_directions_away() -> None:
 def test_rows_against_columns() -> None:
     assert "fewer rows (5) than columns (8)" in said(data.check(sound(5, 8)), "warning")
     assert "has 50 rows for 8 columns" in said(data.check(sound(50, 8)), "info")
-    assert "repeat an earlier one" in said(
+    assert "repeat an earlier row" in said(
         data.check(pd.concat([sound(100), sound(100).iloc[:50]])), "warning"
     )
 
@@ -175,11 +175,11 @@ def test_tables_are_compared() -> None:
     found = said(data.check([first, other]))
     assert "one.csv and two.csv: have different columns: x0 only in one.csv; y only in two.csv" in found
     assert "one.csv and two.csv, column x1: has scales that differ 1e+03-fold" in found
-    assert "column g: has different levels: b, c in one of them only" in found
+    assert "column g: has different levels: b, c in only one of them" in found
     swapped = table("two.csv", base[[*base.columns[::-1]]])
     assert "in a different order" in said(data.check([first, swapped]), "info")
     coarse = table("two.csv", base.assign(x2=[0, 1] * 200))
-    assert "column x2: is continuous in the one and discrete in the other" in said(
+    assert "column x2: is continuous in the first and discrete in the second" in said(
         data.check([first, coarse])
     )
 

@@ -21,6 +21,8 @@ from polydag.search.boss.search import boss
 from polydag.search.ges.search import ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Search = Callable[..., Any]
 both = pytest.mark.parametrize("search", [ges, boss])
 

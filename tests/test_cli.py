@@ -167,7 +167,7 @@ def test_simulate_writes_data_with_its_truth(kind: str) -> None:
     extra = {"lagged": {"lags.csv"}, "linked": {"clusters.csv"}}.get(kind, set())
     written = {path.name for path in Path("a").iterdir()}
     assert written == {"data.csv", "truth.json", "config.toml", ".files"} | extra
-    Outcome("simulate", kind, *options, "--out", "a").refused(2, "a exists already", "--force")
+    Outcome("simulate", kind, *options, "--out", "a").refused(2, "a already exists", "--force")
     assert Outcome("simulate", kind, *options, "--out", "a", "--force").code == 0
 
 
@@ -332,7 +332,7 @@ def test_wrong_files(data: str, arguments: list[str], words: list[str]) -> None:
 def test_a_run_folder_is_never_overwritten(data: str) -> None:
     assert Outcome("fit", data, *FAST, "--out", "run").code == 0
     before = Path("run/graph.json").stat().st_mtime_ns
-    Outcome("fit", data, *FAST, "--out", "run").refused(2, "run exists already", "--force")
+    Outcome("fit", data, *FAST, "--out", "run").refused(2, "run already exists", "--force")
     assert Path("run/graph.json").stat().st_mtime_ns == before
     assert Outcome("fit", data, *FAST, "--out", "run", "--force").code == 0
 

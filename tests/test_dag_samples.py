@@ -19,13 +19,14 @@ from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import BayesianDiscovery
 from polydag.posterior import dag_posterior, exact_posterior, family_table, mcmc_posterior, with_prior
-from polydag.posterior.dags import DagSamples, dags_by_buckets, dags_by_orders, weighted
+from polydag.posterior.dags import DagSamples, dags_by_buckets, dags_by_orders, exact_uniform, weighted
 from polydag.posterior.dags.partition_posterior import PartitionPosterior
 from polydag.posterior.dags.weighted import WeightedPosterior
 from polydag.posterior.exact import linear_extensions as extensions
 from polydag.posterior.exact.linear_extensions import log_extension_counts, log_extensions
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.mcmc.draws import BucketDraws
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
@@ -112,14 +113,14 @@ def test_weights_give_the_posterior_uniform_over_dags() -> None:
 def test_draws_from_bucket_orders() -> None:
     """All states of buckets of two, each as often as it is probable: then draws have the exact posterior."""
     table = random_table(4, 3, 5, 1.5)
-    orders = BucketOrders(scaled(table), 2)
+    orders = BucketOrders.of(table, 2)
     pairs = [list(pair) for pair in itertools.combinations(range(4), 2)]
     states = [np.array(pair + sorted(set(range(4)) - set(pair))) for pair in pairs]
     logs = np.array([orders.log_weight(state) for state in states])
     chance = np.exp(logs - logs.max())
     rng = np.random.default_rng(0)
     picked = rng.choice(len(states), size=(2, 5000), p=chance / chance.sum())
-    buckets = np.array([orders.numbers(state) for state in states])[picked]
+    buckets = np.array([orders.bucket_of(state) for state in states])[picked]
     samples = dags_by_buckets(table, BucketDraws(buckets, logs[picked]), 10_000, random_state=1)
     expected = exact_posterior(table).probabilities
     error = np.sqrt(expected * (1 - expected) / len(samples))
@@ -263,13 +264,13 @@ def test_posteriors_draw_dags() -> None:
     samples = exact.sample_dags(5000, random_state=1)
     assert np.abs(samples.edges - exact.edges).to_numpy().max() < 0.04
     assert np.abs(exact.ancestors - samples.ancestors).to_numpy().max() < 0.08
-    sampled = mcmc_posterior(table, n_chains=2, n_steps=2000, bucket_size=3, random_state=0)
+    sampled = mcmc_posterior(table, chains=Chains(n_chains=2, n_steps=2000, bucket_size=3), random_state=0)
     assert np.abs(sampled.sample_dags(2000, random_state=1).edges - exact.edges).to_numpy().max() < 0.08
 
 
 def test_posterior_by_weights() -> None:
     table = random_table(4, 3, 1, 2.0)
-    posterior = dag_posterior(table, random_state=0)
+    posterior = dag_posterior(table, method="weighted", random_state=0)
     assert isinstance(posterior, WeightedPosterior)
     chance, dags = uniform_over_dags(table), np.array(all_dags(4))
     expected = np.tensordot(chance, dags, 1)
@@ -292,12 +293,15 @@ def test_posterior_by_weights() -> None:
 
 def test_too_few_effective_draws_go_to_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(4, 3, 1, 2.0)
+    monkeypatch.setattr(exact_uniform, "fits", lambda n, memory: False)
+    assert isinstance(dag_posterior(table, random_state=0), WeightedPosterior)
     monkeypatch.setattr(weighted, "MIN_EFFECTIVE", 9000.0)
-    sampled = dag_posterior(table, n_chains=2, n_steps=400, random_state=0)
+    sampled = dag_posterior(table, chains=Chains(n_chains=2, n_steps=400), random_state=0)
     assert isinstance(sampled, PartitionPosterior)
-    refused = dag_posterior(table, method="exact", random_state=0)
+    refused = dag_posterior(table, method="weighted", random_state=0)
+    assert isinstance(refused, WeightedPosterior)
     assert not refused.mixed
-    assert re.search(r"leave \d{4} of 10000 draws in effect", refused.disagreement())
+    assert re.search(r"10000 weighted .* effective sample size of \d{4} \(", refused.disagreement())
 
 
 def test_extensions_that_cannot_be_counted_go_to_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +309,11 @@ def test_extensions_that_cannot_be_counted_go_to_partitions(monkeypatch: pytest.
         raise UsageError("too many")
 
     monkeypatch.setattr(extensions, "log_extension_counts", refuse)
+    monkeypatch.setattr(exact_uniform, "fits", lambda n, memory: False)
     table = random_table(4, 3, 1, 2.0)
-    assert isinstance(dag_posterior(table, n_chains=2, n_steps=400, random_state=0), PartitionPosterior)
+    assert isinstance(
+        dag_posterior(table, chains=Chains(n_chains=2, n_steps=400), random_state=0), PartitionPosterior
+    )
 
 
 def test_the_estimator_over_dags() -> None:
@@ -314,10 +321,16 @@ def test_the_estimator_over_dags() -> None:
     frame["b"] = frame["a"] ^ (np.random.default_rng(1).random(60) < 0.1)
     table = with_prior(family_table(make_score("bdeu", DiscreteCounts.from_data(frame)), 3), "fair")
     expected = np.tensordot(uniform_over_dags(table), all_dags(4), 1)
-    for method, told in (("exact", "exact"), ("mcmc", "mcmc"), ("auto", "exact")):
+    methods = (("exact", "exact"), ("weighted", "weighted"), ("mcmc", "mcmc"), ("auto", "exact"))
+    for method, told in methods:
         model = BayesianDiscovery(score="bdeu", over="dags", method=method, random_state=0).fit(frame)
         assert model.posterior_.method == told  # repeats the run where "auto" has chosen
         assert model.converged_
-        assert np.abs(model.posterior_.probabilities - expected).max() < 0.03
+        error = 1e-12 if told == "exact" else 0.03
+        assert np.abs(model.posterior_.probabilities - expected).max() < error
     with pytest.raises(UsageError, match="over must be one of orders, dags; got 'trees'"):
         BayesianDiscovery(over="trees").fit(frame)
+    with pytest.raises(UsageError, match="goes with over='dags'"):
+        BayesianDiscovery(method="weighted").fit(frame)
+    with pytest.raises(UsageError, match=r"posterior over DAGs of 4 variables .* can be used"):
+        BayesianDiscovery(over="dags", method="exact", memory=1e-6).fit(frame)

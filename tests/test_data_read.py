@@ -1,4 +1,4 @@
-"""Reading tables from files: what was written comes back, and whatever is wrong is named."""
+"""Reading tables from files: round trips, and errors that name the fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ word = st.text("abcdefghijklmnopqrstuvwxyz,\"' ü", min_size=1, max_size=6).map(
 
 @st.composite
 def frames(draw: st.DrawFn) -> pd.DataFrame:
-    """Frames whose kinds are beyond doubt: fractions, labels, booleans, and a few repeated whole numbers."""
+    """Frames with unambiguous kinds: fractions, labels, booleans, and a few repeated whole numbers."""
     n = draw(st.integers(4, 30))
     columns: dict[str, object] = {
         "value": [x + 0.5 if x % 1 == 0 else x for x in draw(st.lists(finite, min_size=n, max_size=n))],
@@ -88,7 +88,7 @@ def test_streamed_statistics_equal_those_in_memory(tmp_path: Path, suffix: str) 
 
 
 def test_a_csv_of_many_blocks_changes_its_mind_about_a_column(tmp_path: Path) -> None:
-    """Whole numbers for megabytes, then a fraction: neither way of reading may stop there."""
+    """Megabytes of whole numbers, then a fraction: neither way of reading may fail."""
     path = tmp_path / "t.csv"
     path.write_text("a\n" + "1\n" * 900_000 + "0.5\n")
     assert data.read(path).kinds == {"a": "continuous"}
@@ -103,7 +103,7 @@ def test_columns_are_chosen_and_ordered(tmp_path: Path) -> None:
             data.read(path, columns=["a", "z"])
         with pytest.raises(DataError, match="no column z"):
             data.gaussian_stats(path, ["z"])
-        with pytest.raises(DataError, match="a was asked for more than once"):
+        with pytest.raises(DataError, match="a was requested more than once"):
             data.read(path, columns=["a", "a"])
 
 
@@ -183,18 +183,18 @@ BAD_FILES: list[tuple[str, bytes | None, str]] = [
     ("blank.csv", b"\n\n", r"blank\.csv is empty"),
     ("header.csv", b"a,b\n", r"header\.csv has column names but no rows"),
     ("one.csv", b"a,b\n1,2\n", r"one\.csv has only one row"),
-    ("short.csv", b"a,b\n1,2\n3\n4,5\n", r"short\.csv, line 3: 1 cells where the header has 2"),
-    ("long.csv", b"a,b\n1,2\n\n3,4,5\n", r"long\.csv, line 4: 3 cells where the header has 2"),
+    ("short.csv", b"a,b\n1,2\n3\n4,5\n", r"short\.csv, line 3 has 1 cells but the header has 2"),
+    ("long.csv", b"a,b\n1,2\n\n3,4,5\n", r"long\.csv, line 4 has 3 cells but the header has 2"),
     ("twice.csv", b"a,b,a\n1,2,3\n4,5,6\n", r"twice\.csv: several columns have the name a"),
     ("index.csv", b",a\n0,2\n1,6\n", r"index\.csv: column 1 has no name.*index=False"),
-    ("semi.csv", b"a;b\n1;2\n3;4\n", r"semi\.csv, line 1: cells seem to be separated by another sign"),
-    ("tabs.tsv", b"a,b\n1,2\n3,4\n", r"tabs\.tsv, line 1: cells seem to be separated by another sign"),
+    ("semi.csv", b"a;b\n1;2\n3;4\n", r"semi\.csv, line 1: cells seem to use a different separator"),
+    ("tabs.tsv", b"a,b\n1,2\n3,4\n", r"tabs\.tsv, line 1: cells seem to use a different separator"),
     ("bare.csv", b"1.5,2\n3,4\n5,6\n", r"bare\.csv, line 1 holds numbers"),
-    ("latin.csv", b"a,b\n1,caf\xe9\n2,th\xe9\n", r"latin\.csv, column b: bytes that are not text.*UTF-8"),
-    ("broken.csv.gz", b"not gzip at all", r"broken\.csv\.gz cannot be unpacked"),
+    ("latin.csv", b"a,b\n1,caf\xe9\n2,th\xe9\n", r"latin\.csv, column b is not valid text.*UTF-8"),
+    ("broken.csv.gz", b"not gzip at all", r"broken\.csv\.gz cannot be decompressed"),
     ("broken.parquet", b"PAR1 rubbish", r"broken\.parquet is not a readable Parquet file"),
     ("broken.arrow", b"ARROW1 rubbish", r"broken\.arrow is not a readable Arrow file"),
-    ("table.xlsx", b"PK", r"table\.xlsx: the format is not known.*\.csv.*\.parquet.*sqlite"),
+    ("table.xlsx", b"PK", r"table\.xlsx: unknown file format.*\.csv.*\.parquet.*sqlite"),
 ]
 
 
@@ -216,7 +216,7 @@ def test_damaged_files_are_named(tmp_path: Path, reader: Callable[[Path], object
     with pytest.raises(DataError, match=r"cut\.csv\.gz"):
         reader(tmp_path / "cut.csv.gz")
     (tmp_path / "ragged.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n3\n"))
-    with pytest.raises(DataError, match=r"ragged\.csv\.gz, line 3: 1 cells"):
+    with pytest.raises(DataError, match=r"ragged\.csv\.gz, line 3 has 1 cells"):
         reader(tmp_path / "ragged.csv.gz")
     whole = write(frame, tmp_path / "t.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
@@ -263,22 +263,22 @@ def test_missing_values_are_refused_by_default(holes: Path) -> None:
         data.read(holes, missing="ignore")  # type: ignore[arg-type]
 
 
-def test_missing_values_are_filled_in_when_asked(holes: Path) -> None:
+def test_missing_values_are_imputed_on_request(holes: Path) -> None:
     table = data.read(holes, missing="impute")
     assert table.frame["x"].tolist() == [1.5, 3.75, 3.5, 4.5, 5.5]
     assert table.frame["y"].tolist() == pytest.approx([2.5, 4.5, 12.5 / 3, 5.5, 12.5 / 3])
     assert table.frame["g"].tolist() == ["a", "b", "b", "b", "b"]
-    assert table.notes[0].startswith("4 missing cells filled in")
+    assert table.notes[0].startswith("4 missing values imputed")
     assert "y 2, x 1, g 1" in table.notes[0]
 
 
-def test_rows_are_left_out_when_asked(holes: Path) -> None:
-    with pytest.raises(DataError, match="only 1 rows are complete, of 5"):
+def test_rows_are_dropped_on_request(holes: Path) -> None:
+    with pytest.raises(DataError, match="only 1 of 5 rows are complete"):
         data.read(holes, missing="drop")
     table = data.read(holes, columns=["x", "g"], missing="drop")
     assert table.frame["x"].tolist() == [1.5, 3.5, 5.5]
     assert table.frame.index.tolist() == [0, 1, 2]
-    assert table.notes == ("2 of 5 rows left out for missing values (x 1, g 1).",)
+    assert table.notes == ("2 of 5 rows dropped because of missing values (x 1, g 1).",)
     assert list(table.frame["g"].cat.categories) == ["a", "b"]
 
 
@@ -300,7 +300,7 @@ def test_infinite_values_are_never_filled_in(tmp_path: Path) -> None:
 def test_a_column_without_any_value_cannot_be_filled_in(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n1,\n2,\n3,\n")
-    with pytest.raises(DataError, match="column y has no value at all"):
+    with pytest.raises(DataError, match="column y has no values"):
         data.read(path, missing="impute")
 
 

@@ -1,4 +1,4 @@
-"""Tables from databases: SQLite, and a PostgreSQL server started on loopback for these tests."""
+"""Reading tables from databases: SQLite, and a local PostgreSQL server started for these tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from polydag import data
-from polydag.data.sources import find
+from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError, UsageError
 from polydag.stats import GaussianStats
 
@@ -38,7 +38,7 @@ CREATE = "create table trial (weight double precision, dose integer, drug text)"
 
 
 def tools() -> Path | None:
-    """The folder with PostgreSQL's own programs, where they are installed."""
+    """The folder of the PostgreSQL programs, if they are installed."""
     found = [Path(path).parent for name in ("initdb",) if (path := shutil.which(name))]
     config = shutil.which("pg_config")
     if config:
@@ -59,7 +59,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The address of a fresh server, owned by an unprivileged user; stopped and removed at the end."""
+    """The address of a new server, run by an unprivileged user, and stopped and removed at the end."""
     place = tools()
     if place is None:
         pytest.skip("PostgreSQL's initdb and pg_ctl are not installed")
@@ -75,7 +75,7 @@ def postgres() -> Iterator[str]:
         prefix = ["runuser", "-u", user, "--"]
 
     def run(*command: str | Path) -> None:
-        # A server that inherits a pipe would keep it open; its words go to a file in the folder.
+        # A server that inherits a pipe would keep it open, so its output goes to a file.
         done = subprocess.run(
             [*prefix, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, check=False, timeout=60,
@@ -163,7 +163,7 @@ def check_errors(address: str) -> None:
         ("select weight, weight from trial", "several columns have the name weight"),
         ("select * from trial where weight < 0", "has column names but no rows"),
         ("select * from trial limit 1", "only one row"),
-        ("create table other (a integer)", "the query gives no rows|the query failed: syntax error"),
+        ("create table other (a integer)", "the query returns no rows|the query failed: syntax error"),
     ]:
         with pytest.raises(DataError, match=message) as caught:
             data.read(address, query=query)
@@ -173,7 +173,7 @@ def check_errors(address: str) -> None:
         data.read(address, query="select * from trial", columns=["z"])
     with pytest.raises(DataError, match=r"column drug: '.*' is not a number"):
         data.gaussian_stats(address, query="select * from trial")
-    with pytest.raises(UsageError, match="is a database: give the query"):
+    with pytest.raises(UsageError, match="is a database: give a query"):
         data.read(address)
 
 
@@ -224,7 +224,7 @@ def test_exact_numbers_and_truth_values(filled_postgres: str) -> None:
 def test_the_password_is_in_no_text(filled_postgres: str) -> None:
     table = data.read(filled_postgres, query="select * from trial")
     assert table.source.startswith("postgresql://reader@127.0.0.1:")
-    assert QUOTED not in repr(find(filled_postgres, "select 1"))
+    assert QUOTED not in repr(find_reader(filled_postgres, "select 1"))
     wrong = filled_postgres.replace(QUOTED, "wr0ng-one")
     option = filled_postgres.replace(f":{QUOTED}@", "@") + "?password=wr0ng-one"
     closed = f"postgresql://reader:{QUOTED}@127.0.0.1:{free_port()}/postgres"
@@ -239,7 +239,7 @@ def test_the_password_is_in_no_text(filled_postgres: str) -> None:
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("postgresql://reader:wr0ng-one@host:port/db", "cannot be understood"),
+        ("postgresql://reader:wr0ng-one@host:port/db", "address is invalid"),
         ("nosuchbase://reader:wr0ng-one@host/db", "No database driver is known for nosuchbase"),
     ],
 )

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import polydag
+from printed import run_doctest
+
+pytestmark = pytest.mark.portable
 
 ROOT = Path(polydag.__file__).parent
 
@@ -21,7 +24,8 @@ def modules_with_examples() -> list[str]:
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_examples(name: str) -> None:
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    results = doctest.testmod(importlib.import_module(name), optionflags=flags)
-    assert results.attempted > 0
-    assert results.failed == 0
+    tests = [test for test in doctest.DocTestFinder().find(importlib.import_module(name)) if test.examples]
+    assert tests
+    for test in tests:
+        results, report = run_doctest(test)
+        assert results.failed == 0, report

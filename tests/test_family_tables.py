@@ -300,7 +300,7 @@ def test_priors_that_cannot_be() -> None:
     with pytest.raises(DataError, match="contradict each other on a -> b"):
         with_prior(table, edge_prior=odds, masks=Knowledge(required=[("a", "b")]).masks(names))
     pruned = FamilyTable(names, np.array([[1], [0], [0]]), 1, np.zeros((3, 2)))
-    with pytest.raises(UsageError, match="b is a required parent of c, but no candidate"):
+    with pytest.raises(UsageError, match="b is a required parent of c, but not a candidate"):
         with_prior(pruned, masks=Knowledge(required=[("b", "c")]).masks(names))
 
 

@@ -21,17 +21,19 @@ from polydag.federated.methods.fedavg import FedAvg
 from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.schedules import Default
 from polydag.federated.methods.varying import Varying
+from polydag.federated.methods.varying_party import VaryingParty
 from polydag.federated.methods.voting import VotingPath
-from polydag.federated.models.linear_coordinator import LinearModel
-from polydag.federated.models.linear_site import LinearLocal
-from polydag.federated.models.network_coordinator import NetworkModel
-from polydag.federated.models.network_site import NetworkLocal
-from polydag.federated.models.varying_site import OwnLinearLocal
+from polydag.federated.methods.voting_party import VotingParty
+from polydag.federated.models.linear_coordinator import LinearCoordinator
+from polydag.federated.models.linear_party import LinearParty
+from polydag.federated.models.network_coordinator import NetworkCoordinator
+from polydag.federated.models.network_party import NetworkParty
+from polydag.federated.protocol.coordinator import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState
 from polydag.federated.protocol.engine import Federation, begin
-from polydag.federated.protocol.machine import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState, SiteState
 from polydag.federated.protocol.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.protocol.programs import Program
 from polydag.federated.protocol.resume import pack, unpack
+from polydag.federated.protocol.site import SiteState
 from polydag.federated.protocol.storage import from_arrays, load, save, to_arrays
 from polydag.federated.protocol.sums import total
 from polydag.knowledge import Knowledge
@@ -40,7 +42,7 @@ D, K = 5, 4
 NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)
 MASKS = Knowledge().masks(NAMES)
-WEIGHTS = LinearModel(NAMES, MASKS, GROUP, 0.05, 0.3, "logdet")
+WEIGHTS = LinearCoordinator(NAMES, MASKS, GROUP, 0.05, 0.3, "logdet")
 SHORT = Default(pace=8, patience=6)
 
 
@@ -48,11 +50,11 @@ SHORT = Default(pace=8, patience=6)
 def sites() -> dict[str, Site]:
     dag = simulate.dag(D, expected_edges=6, random_state=0)
     tables = [simulate.linear(dag, n=30 + 10 * k, random_state=k) for k in range(K)]
-    return {f"site {k}": Site(LinearLocal(GaussianStats.from_data(t))) for k, t in enumerate(tables)}
+    return {f"site {k}": Site(LinearParty(GaussianStats.from_data(t))) for k, t in enumerate(tables)}
 
 
 def admm() -> Coordinator:
-    return Coordinator(Admm(LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet"), SHORT))
+    return Coordinator(Admm(LinearCoordinator(NAMES, MASKS, GROUP, "bic", "ebic", "logdet"), SHORT))
 
 
 def moments() -> Coordinator:
@@ -61,6 +63,10 @@ def moments() -> Coordinator:
 
 def fedavg(sites: dict[str, Site]) -> Coordinator:
     return Coordinator(FedAvg(WEIGHTS, tuple((name,) for name in sites), 0.5, 7, max_rounds=12))
+
+
+def voting(data: GaussianStats) -> VotingParty:
+    return VotingParty(LinearParty(data), Notears())
 
 
 def losing(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], list[Message]]:
@@ -72,9 +78,9 @@ def losing(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], 
 def test_a_total_is_the_sum_of_its_parts_in_any_order(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     received = {f"s{k}": {"a": rng.normal(size=3), "b": rng.normal(size=(2, 2))} for k in range(len(sizes))}
-    members = list(received)
-    shuffled = {name: received[name] for name in rng.permutation(members)}
-    first, second = total(received, members), total(shuffled, members)
+    all_sites = list(received)
+    shuffled = {name: received[name] for name in rng.permutation(all_sites)}
+    first, second = total(received, all_sites), total(shuffled, all_sites)
     assert same_arrays(first, second)
     assert first["a"] == pytest.approx(sum(part["a"] for part in received.values()))
 
@@ -98,11 +104,15 @@ def test_other_methods_can_be_saved_at_every_round_too(sites: dict[str, Site], m
     programs: dict[str, Program] = {
         "moments": Moments(NAMES),
         "varying": Varying(NAMES, MASKS, GROUP, "bic", "ebic", "logdet", rounds=6),
-        "voting": VotingPath(LinearModel(NAMES, MASKS, GROUP, "bic", 0.0, "logdet")),
+        "voting": VotingPath(LinearCoordinator(NAMES, MASKS, GROUP, "bic", 0.0, "logdet")),
     }
     coordinator = Coordinator(programs[method])
-    kind = OwnLinearLocal if method == "varying" else LinearLocal
-    own = {name: Site(kind(site.local.data, Notears())) for name, site in sites.items()}
+    kind = VaryingParty if method == "varying" else LinearParty
+    own = {name: Site(kind(site.local.data)) for name, site in sites.items()}
+    if method == "voting":
+        own = {
+            name: Site(VotingParty(LinearParty(site.local.data), Notears())) for name, site in sites.items()
+        }
     whole = run(coordinator, own)
     assert whole.finished
     for stop in range(1, whole.coordinator.round):
@@ -159,10 +169,10 @@ def test_messages_that_do_not_fit_are_refused_with_their_sender(sites: dict[str,
     short = {**good.arrays, "rows[]": np.ones(2)}
     state, _ = coordinator.step(state, [dataclasses.replace(good, sender="site 3")])
     cases = [
-        (dataclasses.replace(good, sender="mallory"), "not a member"),
+        (dataclasses.replace(good, sender="mallory"), "not a site"),
         (dataclasses.replace(good, round=7), "round 7, not for 1"),
         (dataclasses.replace(good, arrays=nan), "sums[][3] is nan"),
-        (dataclasses.replace(good, arrays=short), "asked for was"),
+        (dataclasses.replace(good, arrays=short), "instead of"),
         (dataclasses.replace(good, arrays={"rows[]": np.array(["a"])}), "not numbers"),
         (dataclasses.replace(good, phase="ask"), "does not send"),
     ]
@@ -268,7 +278,7 @@ def test_a_damaged_question_is_refused_and_asked_again(
         coordinator, own = networks(sites)
     elif method == "varying":
         coordinator = Coordinator(Varying(NAMES, MASKS, GROUP, "bic", "ebic", "logdet", rounds=6))
-        own = {name: Site(OwnLinearLocal(site.local.data)) for name, site in sites.items()}
+        own = {name: Site(VaryingParty(site.local.data)) for name, site in sites.items()}
     elif method == "fedavg":
         coordinator = Coordinator(FedAvg(WEIGHTS, max_rounds=4))
     damaged: set[int] = set()
@@ -321,8 +331,8 @@ def networks(sites: dict[str, Site]) -> tuple[Coordinator, dict[str, Site]]:
     rng = np.random.default_rng(0)
     tables = {name: pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc")) for name in sites}
     masks = Knowledge().masks(tuple("abc"))
-    model = NetworkModel(tuple("abc"), masks, "mlp", 2, 0.02, 0.003, 0.2, "logdet")
-    own = {name: Site(NetworkLocal(table, "mlp", 2)) for name, table in tables.items()}
+    model = NetworkCoordinator(tuple("abc"), masks, "mlp", 2, 0.02, 0.003, 0.2, "logdet")
+    own = {name: Site(NetworkParty(table, "mlp", 2)) for name, table in tables.items()}
     return Coordinator(FedAvg(model, max_rounds=3)), own
 
 
@@ -337,13 +347,15 @@ def forgetful(coordinator: Coordinator, sites: dict[str, Site], **more: Any) -> 
 
 @pytest.mark.parametrize("kind", ["linear", "networks", "votes"])
 def test_sites_of_fedavg_and_votes_keep_nothing_and_may_come_late(sites: dict[str, Site], kind: str) -> None:
-    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    path = LinearCoordinator(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
     coordinator, own = Coordinator(FedAvg(path, max_rounds=6)), sites
     if kind == "networks":
         coordinator, own = networks(sites)
     elif kind == "votes":
         coordinator = Coordinator(VotingPath(dataclasses.replace(path, threshold=0.0)))
-        own = {name: Site(LinearLocal(site.local.data, Notears())) for name, site in sites.items()}
+        own = {
+            name: Site(VotingParty(LinearParty(site.local.data), Notears())) for name, site in sites.items()
+        }
     whole = run(coordinator, own)
     assert same_arrays(forgetful(coordinator, own).coordinator.result, whole.coordinator.result)
     for missed in range(1, whole.coordinator.round):
@@ -352,7 +364,7 @@ def test_sites_of_fedavg_and_votes_keep_nothing_and_may_come_late(sites: dict[st
 
 
 def test_every_sum_of_fedavg_is_divided_by_the_rows_of_those_who_answered(sites: dict[str, Site]) -> None:
-    path = LinearModel(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
+    path = LinearCoordinator(NAMES, MASKS, GROUP, "bic", "ebic", "logdet")
     coordinator = Coordinator(FedAvg(path, max_rounds=40))
     asked: dict[str, int] = {}
 
@@ -384,16 +396,16 @@ def test_a_time_out_of_another_round_means_nothing(sites: dict[str, Site]) -> No
 
 def test_a_site_declines_other_columns_and_too_few_rows(sites: dict[str, Site]) -> None:
     for columns, why in (
-        ([*NAMES[:4], "y"], "lacks x4 and has besides y"),
+        ([*NAMES[:4], "y"], "lacks x4 and has in addition y"),
         (["x1", "x0", *NAMES[2:]], "another order: number 1 is x1"),
     ):
         odd = GaussianStats.from_data(np.random.default_rng(0).normal(size=(20, D)), names=columns)
-        found = run(moments(), {**sites, "odd": Site(LinearLocal(odd))}).coordinator
+        found = run(moments(), {**sites, "odd": Site(LinearParty(odd))}).coordinator
         assert found.status == UNWILLING
         assert found.reason.startswith("odd does not take part")
         assert why in found.reason
     few = GaussianStats.from_data(np.random.default_rng(0).normal(size=(9, D)), names=NAMES)
-    found = run(moments(), {**sites, "few": Site(LinearLocal(few))}).coordinator
+    found = run(moments(), {**sites, "few": Site(LinearParty(few))}).coordinator
     assert "few does not take part: It has 9 rows; its owner asks for at least 10" in found.reason
     strict = {**sites, "site 0": Site(sites["site 0"].local, min_rows=50)}
     assert "site 0 does not take part: It has 30 rows" in run(moments(), strict).coordinator.reason

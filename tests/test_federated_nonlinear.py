@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from polydag import FederatedNotears, GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
+from over_parties import learned
+from polydag import GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
 from polydag.cli.main import app
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Ask, Coordinator, Site, run
 from polydag.federated.methods.admm import Admm
 from polydag.federated.methods.schedules import Default
 from polydag.federated.methods.voting import NetworkVoting
-from polydag.federated.models.lagged_site import LaggedLocal
-from polydag.federated.models.network_coordinator import NetworkModel
-from polydag.federated.models.network_site import Kind, NetworkLocal, NetworkLoss
+from polydag.federated.methods.voting_party import VotingParty
+from polydag.federated.models.lagged import LaggedParty
+from polydag.federated.models.network_coordinator import NetworkCoordinator
+from polydag.federated.models.network_party import Kind, NetworkLoss, NetworkParty
 from polydag.federated.protocol.engine import begin
 from polydag.federated.protocol.messages import Arrays, same_arrays
 from polydag.federated.protocol.resume import pack, unpack
@@ -61,7 +63,7 @@ def series() -> list[pd.DataFrame]:
     return [data[data["realisation"] % 3 == k] for k in range(3)]
 
 
-def summed(locals_: list[NetworkLocal], ask: Ask) -> dict[str, NDArray[np.float64]]:
+def summed(locals_: list[NetworkParty], ask: Ask) -> dict[str, NDArray[np.float64]]:
     answers = [local.answer({}, ask)[1] for local in locals_]
     return {name: np.sum([each[name] for each in answers], axis=0) for name in answers[0]}
 
@@ -89,7 +91,7 @@ def test_what_sites_say_of_networks_adds_up_to_pooling(kind: Kind, parts: list[p
         noise = mask_noise(4, 16, np.random.default_rng(7))
         whole = MaskedMLP(standard, MaskedShape(4, 3), noise)
     theta = np.random.default_rng(0).normal(size=(2, whole.shape.size))
-    total = summed([NetworkLocal(part, kind, 3) for part in cut], Ask("effects", {"W": theta, **told}))
+    total = summed([NetworkParty(part, kind, 3) for part in cut], Ask("effects", {"W": theta, **told}))
     assert total["share"] == pytest.approx(1)
     for lane in range(2):
         assert total["residuals"][lane] == pytest.approx(whole.squared_residuals(theta[lane]))
@@ -102,11 +104,11 @@ def test_a_typical_error_is_that_of_the_pooled_learner(parts: list[pd.DataFrame]
     rows = pd.concat(parts)
     group = np.zeros(4, dtype=np.int64)
     ask = Ask("errors", {"group": group, "centre": rows.to_numpy().mean(axis=0)[None]})
-    answers = [NetworkLocal(part).answer({}, ask)[1] for part in parts]
+    answers = [NetworkParty(part).answer({}, ask)[1] for part in parts]
     size = sum(each["log_error"][0] for each in answers) / sum(each["weight"][0] for each in answers)
     S = np.linalg.inv(np.cov(rows.T)).diagonal()
     assert np.exp(size) == pytest.approx(np.exp(-0.5 * np.log(S).mean()), rel=0.15)
-    told = NetworkLocal(parts[0].iloc[:5]).answer({}, ask)[1]
+    told = NetworkParty(parts[0].iloc[:5]).answer({}, ask)[1]
     assert told["weight"][0] == told["log_error"][0] == 0
 
 
@@ -114,9 +116,9 @@ def study(
     parts: list[pd.DataFrame], kind: Kind, knowledge: Knowledge, patience: int = 30
 ) -> tuple[Coordinator, dict[str, Site]]:
     masks = knowledge.masks(NAMES)
-    model = NetworkModel(tuple(NAMES), masks, kind, 3, 0.02, 0.003, 0.2, "logdet")
+    model = NetworkCoordinator(tuple(NAMES), masks, kind, 3, 0.02, 0.003, 0.2, "logdet")
     schedule = Default(pace=10, imbalance=2.0, nudge=1.2, max_inner=10, patience=patience, tolerance=1e-3)
-    sites = {f"site {k}": Site(NetworkLocal(part, kind, 3)) for k, part in enumerate(parts)}
+    sites = {f"site {k}": Site(NetworkParty(part, kind, 3)) for k, part in enumerate(parts)}
     return Coordinator(Admm(model, schedule)), sites
 
 
@@ -154,7 +156,7 @@ def test_every_round_of_networks_can_be_restored_bit_for_bit(kind: Kind, parts: 
 
 def test_networks_by_admm_find_what_pooling_finds(dag: Graph, parts: list[pd.DataFrame]) -> None:
     before = [part.copy() for part in parts]
-    model = FederatedNotears(model="mlp", hidden=4, random_state=0, **OPEN).fit(parts)
+    model = learned(parts, model="mlp", hidden=4, random_state=0, **OPEN)
     for part, copy in zip(parts, before, strict=True):
         pd.testing.assert_frame_equal(part, copy)
     pooled = NotearsMLP(hidden=4, random_state=0).fit(pd.concat(parts))
@@ -184,7 +186,7 @@ def test_networks_by_admm_find_what_pooling_finds(dag: Graph, parts: list[pd.Dat
 )
 @pytest.mark.filterwarnings("ignore::polydag.errors.ConvergenceWarning")
 def test_other_ways_with_networks(settings: dict[str, object], dag: Graph, parts: list[pd.DataFrame]) -> None:
-    model = FederatedNotears(random_state=0, **OPEN, **settings).fit(parts)  # type: ignore[arg-type]
+    model = learned(parts, random_state=0, **OPEN, **settings)
     assert metrics.shd(true=dag, estimate=model.graph_) <= 3
     assert model.graph_.is_dag
     if settings.get("schedule") == "paper":
@@ -201,7 +203,7 @@ def test_votes_of_networks_take_the_penalty_with_the_least_sum_of_the_parties_ow
     parts: list[pd.DataFrame],
 ) -> None:
     settings = {"model": "mlp", "hidden": 3, "method": "voting", "random_state": 0}
-    model = FederatedNotears(**OPEN, **settings).fit(parts)  # type: ignore[arg-type]
+    model = learned(parts, **OPEN, **settings)
     lambdas = penalty_path(parts[0].shape[1], float(np.mean([len(part) for part in parts])))
     learners = [NotearsMLP(lambda_=each, hidden=3, random_state=0) for each in lambdas]
     alone = [[clone(learner).fit(part) for part in parts] for learner in learners]
@@ -212,21 +214,23 @@ def test_votes_of_networks_take_the_penalty_with_the_least_sum_of_the_parties_ow
     assert model.history_["lambda_"].tolist() == lambdas
     shares = np.mean([own.graph_.adjacency for own in alone[best]], axis=0)
     assert model.votes_ == pytest.approx(shares)
-    fixed = FederatedNotears(lambda_=lambdas[best], **OPEN, **settings).fit(parts)  # type: ignore[arg-type]
+    fixed = learned(parts, lambda_=lambdas[best], **OPEN, **settings)
     assert np.array_equal(fixed.graph_.adjacency, model.graph_.adjacency)
     two = [part.iloc[:40, :2] for part in (*parts, parts[0])]
-    known = FederatedNotears(**OPEN, **settings).fit(two)  # type: ignore[arg-type]
-    masked = FederatedNotears(**settings).fit(two)  # type: ignore[arg-type]
+    known = learned(two, **OPEN, **settings)
+    masked = learned(two, **settings)
     assert masked.lambda_used_ == known.lambda_used_
     assert masked.criterion_ == pytest.approx(known.criterion_)
-    stable = FederatedNotears(lambda_="stability", **OPEN, **settings).fit(two)  # type: ignore[arg-type]
+    stable = learned(two, lambda_="stability", **OPEN, **settings)
     assert stable.lambda_used_ in stable.history_["lambda_"].tolist()
 
 
 def test_votes_of_networks_can_be_saved_between_their_rounds(parts: list[pd.DataFrame]) -> None:
     coordinator = Coordinator(NetworkVoting(tuple(NAMES)))
     learner = NotearsMLP(hidden=2, random_state=0)
-    sites = {f"site {k}": Site(NetworkLocal(part, "mlp", 2, learner)) for k, part in enumerate(parts)}
+    sites = {
+        f"site {k}": Site(VotingParty(NetworkParty(part, "mlp", 2), learner)) for k, part in enumerate(parts)
+    }
     whole = run(coordinator, sites)
     half = unpack(pack(run(coordinator, sites, rounds=1)), sites)
     assert not half.finished
@@ -236,8 +240,8 @@ def test_votes_of_networks_can_be_saved_between_their_rounds(parts: list[pd.Data
 def test_what_is_known_is_honoured(dag: Graph, parts: list[pd.DataFrame]) -> None:
     edge = next(iter(dag.edges()))
     known = Knowledge(required=[(edge.target, edge.source)])
-    model = FederatedNotears(model="mlp", hidden=3, lambda_=0.05, knowledge=known, random_state=0, **OPEN)
-    graph = model.fit(parts).graph_
+    model = learned(parts, model="mlp", hidden=3, lambda_=0.05, knowledge=known, random_state=0, **OPEN)
+    graph = model.graph_
     assert graph.adjacency[graph.index(edge.target), graph.index(edge.source)]
     assert graph.is_dag
 
@@ -245,11 +249,11 @@ def test_what_is_known_is_honoured(dag: Graph, parts: list[pd.DataFrame]) -> Non
 def test_what_is_wrong_with_parties_of_networks_is_told(parts: list[pd.DataFrame]) -> None:
     def complaint(tables: object, **settings: object) -> str:
         with pytest.raises((DataError, UsageError)) as error:
-            FederatedNotears(model="mlp", **OPEN, **settings).fit(tables)  # type: ignore[arg-type]
+            learned(tables, model="mlp", **OPEN, **settings)
         return str(error.value)
 
     assert "rows, not statistics" in complaint([GaussianStats.from_data(part) for part in parts])
-    assert "goes with method admm, voting, fedavg" in complaint(parts, method="moments")
+    assert "supports model linear; got 'mlp'" in complaint(parts, method="varying")
     assert "hidden must be" in complaint(parts, hidden=0)
     assert "lambda2 must be" in complaint(parts, lambda2=-1.0)
     hole = parts[1].assign(crp=parts[1]["crp"].mask(parts[1].index == 62))
@@ -259,20 +263,20 @@ def test_what_is_wrong_with_parties_of_networks_is_told(parts: list[pd.DataFrame
     assert "lacks crp" in said
     far = parts[1].assign(age=parts[1]["age"] * 1e4)
     with pytest.warns(DataWarning, match="site 1: column age"):
-        FederatedNotears(model="mlp", hidden=1, lambda_=1.0, **OPEN).fit([parts[0], far])
+        learned([parts[0], far], model="mlp", hidden=1, lambda_=1.0, **OPEN)
 
 
 def test_masked_sums_do_not_change_networks(parts: list[pd.DataFrame]) -> None:
     chosen = {"model": "mlp", "hidden": 2, "lambda_": 0.05, "random_state": 0}
-    hidden = FederatedNotears(**chosen, privacy="masked").fit(parts)  # type: ignore[arg-type]
-    seen = FederatedNotears(**chosen, **OPEN).fit(parts)  # type: ignore[arg-type]
+    hidden = learned(parts, **chosen, privacy="masked")
+    seen = learned(parts, **chosen, **OPEN)
     assert hidden.raw_weights_ == pytest.approx(seen.raw_weights_, abs=0.02)
     assert hidden.disclosure_["masked"].any()
 
 
 def test_the_past_of_series_takes_no_part_in_messages(series: list[pd.DataFrame]) -> None:
-    model = FederatedNotears(model="lagged", lags=2, lambda_=0.05, threshold=0.1, **OPEN).fit(series)
-    local = LaggedLocal(lagged_statistics(series[0], 2), present=4)
+    model = learned(series, model="lagged", lags=2, lambda_=0.05, threshold=0.1, **OPEN)
+    local = LaggedParty(lagged_statistics(series[0], 2), present=4)
     W = np.zeros((1, 12, 12))
     told = {
         "group": np.zeros(12, dtype=np.int64),
@@ -289,7 +293,7 @@ def test_the_past_of_series_takes_no_part_in_messages(series: list[pd.DataFrame]
 
 @pytest.mark.parametrize("method", ["moments", "admm", "fedavg", "voting"])
 def test_series_over_parties_are_those_in_one_place(method: str, series: list[pd.DataFrame]) -> None:
-    model = FederatedNotears(model="lagged", lags=2, method=method, **OPEN).fit(series)
+    model = learned(series, model="lagged", lags=2, method=method, **OPEN)
     pooled = NotearsLagged(2).fit(pd.concat(series))
     assert model.graph_.names == slice_names(["x0", "x1", "x2", "x3"], 2)
     assert model.graph_.is_dag
@@ -305,14 +309,12 @@ def test_series_over_parties_are_those_in_one_place(method: str, series: list[pd
 
 
 def test_other_learners_are_told_that_nothing_changes_the_past(series: list[pd.DataFrame]) -> None:
-    model = FederatedNotears(model="lagged", lags=2, method="moments", learner=EqualVariance(), **OPEN)
-    graph = model.fit(series).graph_
+    graph = learned(series, model="lagged", lags=2, method="moments", learner=EqualVariance(), **OPEN).graph_
     assert graph.n_edges > 0
     assert not graph.adjacency[:, 4:].any()
     known = Knowledge(required=[("x3[t-1]", "x1[t]")], forbidden=[("x0[t]", "x1[t]")])
     for method in ("moments", "admm"):
-        chosen = FederatedNotears(model="lagged", lags=2, method=method, knowledge=known, **OPEN)
-        graph = chosen.fit(series).graph_
+        graph = learned(series, model="lagged", lags=2, method=method, knowledge=known, **OPEN).graph_
         assert graph.adjacency[graph.index("x3[t-1]"), graph.index("x1[t]")]
         assert not graph.adjacency[graph.index("x0[t]"), graph.index("x1[t]")]
 
@@ -321,27 +323,27 @@ def test_other_learners_are_told_that_nothing_changes_the_past(series: list[pd.D
             super().__init__(lambda_=lambda_)
 
     with pytest.raises(UsageError, match="does not take background knowledge"):
-        FederatedNotears(model="lagged", method="moments", learner=Alone(), **OPEN).fit(series)
+        learned(series, model="lagged", method="moments", learner=Alone(), **OPEN)
 
 
 def test_what_is_wrong_with_series_is_told_with_the_party(series: list[pd.DataFrame]) -> None:
     def complaint(tables: object, **settings: object) -> str:
         with pytest.raises((DataError, UsageError)) as error:
-            FederatedNotears(model="lagged", **OPEN, **settings).fit(tables)  # type: ignore[arg-type]
+            learned(tables, model="lagged", **OPEN, **settings)
         return str(error.value)
 
     short = series[1][series[1]["t"] < 3]
-    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 times")
+    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 time")
     gap = series[1][series[1]["t"] != 5]
     said = complaint({"a": series[0], "b": gap}, lags=2)
-    assert said.startswith("b: Realisation 1: after t = 4 comes t = 6")
+    assert said.startswith("b: Realisation 1: t = 4 is followed by t = 6")
     assert "lags must be" in complaint(series, lags=0)
     assert "no column day" in complaint(series, time="day")
-    assert "goes with method" in complaint(series, method="varying")
+    assert "supports model linear" in complaint(series, method="varying")
     regimes = Regimes({frozenset(): GaussianStats.from_data(series[0])})
     assert "intervention" in complaint([regimes, series[1]])
     wrong = lagged_statistics(series[0], 1)
-    assert "not those of 2 lags" in complaint([wrong, wrong], lags=2)
+    assert "not stacked with 2 lags" in complaint([wrong, wrong], lags=2)
 
 
 def files(tmp_path: Path, tables: list[pd.DataFrame]) -> list[str]:
@@ -374,7 +376,7 @@ def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]
     result = CliRunner().invoke(app, [*asked, "--seed", "1", "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
     graph = json.loads((tmp_path / "run" / "graph.json").read_text())
-    expected = FederatedNotears(model="lagged", lags=2, method="moments", **OPEN).fit(series)
+    expected = learned(series, model="lagged", lags=2, method="moments", **OPEN)
     assert len(graph["edges"]) == expected.graph_.n_edges
     settings = {"model": "lagged", "lags": 2, "realisation": "who", "time": "day"}
     few = load(PartiesConfig(data=tuple(paths), settings=settings, columns=("x1", "x0")))
@@ -391,7 +393,7 @@ def test_being_federated_costs_little_in_accuracy() -> None:
         truth = simulate.dag(10, expected_edges=10, random_state=rng)
         rows = simulate.mlp(truth, n=512, random_state=rng)
         cut = [rows.iloc[k * 128 : (k + 1) * 128] for k in range(4)]
-        ours = FederatedNotears(model="mlp", random_state=0, **OPEN).fit(cut).graph_
+        ours = learned(cut, model="mlp", random_state=0, **OPEN).graph_
         pooled = NotearsMLP(random_state=0).fit(rows).graph_
         more.append(metrics.shd(true=truth, estimate=ours) - metrics.shd(true=truth, estimate=pooled))
     assert np.mean(more) <= 1

@@ -17,11 +17,12 @@ import pytest
 from scipy.linalg import expm
 from typer.testing import CliRunner
 
-from polydag import FederatedNotears, Graph, Knowledge, Notears, checkpoint, metrics, runs, simulate
+from over_parties import learned
+from polydag import Graph, Knowledge, Notears, checkpoint, metrics, runs, simulate
 from polydag.cli import demos
 from polydag.cli.main import app
 from polydag.errors import DataError, NotConvergedError, UsageError
-from polydag.plot.charts import Line, Panel, line_charts, nice_step
+from polydag.plot.line_and_box_charts import Line, Panel, line_charts, nice_step
 from polydag.reproduce import federated as paper
 from polydag.studies.parties import PartiesConfig, disclosure, run
 
@@ -95,7 +96,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
         return str(error.value)
 
     assert "lacks x3" in complaint(table.drop(columns="x3"))
-    assert "has besides y" in complaint(table.assign(y=1.0))
+    assert "has in addition y" in complaint(table.assign(y=1.0))
     assert "another order" in complaint(table[table.columns[::-1]])
     assert "--columns" in complaint(table.drop(columns="x3"))
     assert "x2 holds labels ('low'), not numbers" in complaint(table.assign(x2="low"))
@@ -163,7 +164,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_graph(
     from polydag.federated.protocol import resume as resuming
 
     parts = {file: pd.read_csv(file) for file in files}
-    whole = FederatedNotears().fit(parts)
+    whole = learned(parts)
     calls = 0
     real = resuming.run
 
@@ -176,9 +177,9 @@ def test_an_interrupted_fit_goes_on_to_the_same_graph(
 
     monkeypatch.setattr(resuming, "run", failing)
     with pytest.raises(KeyboardInterrupt), checkpoint.saving(tmp_path / "p", {}):
-        FederatedNotears().fit(parts)
+        learned(parts)
     with checkpoint.saving(tmp_path / "p", {}):
-        resumed = FederatedNotears().fit(parts)
+        resumed = learned(parts)
     assert resumed.graph_ == whole.graph_
     assert np.array_equal(resumed.raw_weights_, whole.raw_weights_)
     pd.testing.assert_frame_equal(resumed.disclosure_, whole.disclosure_)
@@ -197,18 +198,18 @@ def test_pieces_of_other_settings_are_not_taken(files: list[str], tmp_path: Path
         {"method": "moments"},
     ]
     with checkpoint.saving(tmp_path / "p", {}):
-        FederatedNotears().fit(parts)
-        found = [FederatedNotears(**change).fit(parts) for change in changes]
+        learned(parts)
+        found = [learned(parts, **change) for change in changes]
     for change, model in zip(changes, found, strict=True):
-        fresh = FederatedNotears(**change).fit(parts)
+        fresh = learned(parts, **change)
         assert np.array_equal(model.graph_.adjacency, fresh.graph_.adjacency)
         assert model.raw_weights_ == pytest.approx(fresh.raw_weights_)
     four = {f"{name} {k}": part.iloc[k::2] for name, part in parts.items() for k in range(2)}
-    setting: dict[str, Any] = {"method": "moments", "lambda_": "stability", "privacy": "none"}
+    setting: dict[str, Any] = {"method": "voting", "lambda_": "stability", "privacy": "none"}
     with checkpoint.saving(tmp_path / "q", {}):
-        FederatedNotears(**setting, random_state=0).fit(four)
-        again = FederatedNotears(**setting, random_state=1, knowledge=known).fit(four)
-    whole = FederatedNotears(**setting, random_state=1, knowledge=known).fit(four)
+        learned(four, **setting, random_state=0)
+        again = learned(four, **setting, random_state=1, knowledge=known)
+    whole = learned(four, **setting, random_state=1, knowledge=known)
     assert again.lambda_used_ == whole.lambda_used_
     pd.testing.assert_frame_equal(again.disclosure_, whole.disclosure_)
 
@@ -216,9 +217,9 @@ def test_pieces_of_other_settings_are_not_taken(files: list[str], tmp_path: Path
 def test_the_key_of_pieces_does_not_depend_on_the_process() -> None:
     script = (
         "from polydag import FederatedNotears, GES, Knowledge\n"
-        "from polydag.learners.federated import _canonical\n"
+        "from polydag.federated.protocol.fingerprint import fingerprint\n"
         "known = Knowledge(forbidden=[('a', 'b'), ('c', 'd'), ('e', 'f'), ('g', 'h')])\n"
-        "print(_canonical(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
+        "print(fingerprint(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
     )
     told = {
         subprocess.run(
@@ -238,7 +239,7 @@ def test_the_sachs_data_is_looked_for_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(paper, "measured", lambda setting, seed: 1 / 0)
     monkeypatch.setenv("POLYDAG_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which is not there"):
+    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which does not exist"):
         paper.run([1, 2, 3], 1)
     monkeypatch.delenv("POLYDAG_DATA")
     command = ["reproduce", "federated", "--out", str(tmp_path / "r"), "--quiet"]
@@ -407,7 +408,7 @@ def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
     from polydag.federated.protocol import resume as resuming
 
     parts = {Path(file).stem: pd.read_csv(file) for file in files}
-    whole = FederatedNotears().fit(parts)
+    whole = learned(parts)
     real = resuming.run
 
     def losing(*args: object, **more: object) -> object:
@@ -420,10 +421,10 @@ def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
             pytest.raises(NotConvergedError, match=r"round 31 .*south"),
             checkpoint.saving(tmp_path / "p", {}),
         ):
-            FederatedNotears().fit(parts)
+            learned(parts)
     assert checkpoint.has_pieces(tmp_path / "p")
     with checkpoint.saving(tmp_path / "p", {}):
-        assert FederatedNotears().fit(parts).graph_ == whole.graph_
+        assert learned(parts).graph_ == whole.graph_
 
 
 def test_a_party_of_one_row_takes_part(tmp_path: Path) -> None:
@@ -433,7 +434,7 @@ def test_a_party_of_one_row_takes_part(tmp_path: Path) -> None:
         rows.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
     files = tuple(str(tmp_path / f"{name}.csv") for name in ("a", "b", "c"))
     found = run(PartiesConfig(files, method="moments", seed=0))
-    whole = FederatedNotears(method="moments").fit([rows.iloc[part] for part in cuts])
+    whole = learned([rows.iloc[part] for part in cuts], method="moments")
     assert found.n == 121
     assert found.graph == whole.graph_
     (tmp_path / "a.csv").write_text("x0,x1,x2,x3\n")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from over_parties import learned
 from polydag import GaussianStats, Graph, Knowledge, Regimes, metrics, simulate
 from polydag.errors import DataError, UsageError
-from polydag.federated.models.varying_site import OwnLinearLocal, family_losses, ridge_weights
-from polydag.learners.federated import FederatedNotears
+from polydag.federated.methods.varying_party import VaryingParty, family_losses, ridge_weights
 
 quick = settings(max_examples=15, deadline=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -73,8 +73,8 @@ def test_losses_of_families_are_those_of_regression(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_one_graph_where_pooling_would_mix_up_the_signs(seed: int) -> None:
     dag, tables = different(seed)
-    model = FederatedNotears(method="varying").fit(tables)
-    pooled = FederatedNotears(method="moments").fit(tables)
+    model = learned(tables, method="varying")
+    pooled = learned(tables, method="moments")
     assert metrics.shd(true=dag, estimate=model.graph_) <= 1
     assert metrics.shd(true=dag, estimate=pooled.graph_) > 3
     assert model.converged_
@@ -94,7 +94,7 @@ def test_one_graph_where_pooling_would_mix_up_the_signs(seed: int) -> None:
 
 def test_what_leaves_a_party_that_differs() -> None:
     _, tables = different(3, d=5, k=3)
-    ledger = FederatedNotears(method="varying", lambda_=0.2, privacy="none").fit(tables).disclosure_
+    ledger = learned(tables, method="varying", lambda_=0.2, privacy="none").disclosure_
     assert set(ledger["name"]) == {"rows", "squares", "log_scales", "weights"}
     assert (ledger["name"] == "weights").sum() == len(tables)  # the mean coefficients, once
 
@@ -110,7 +110,7 @@ def test_parties_that_differ_and_have_set_variables() -> None:
     cut = Graph.from_edges(names, [("b", "c", 1.0)])
     rows = simulate.linear(cut, n=200, noise_scale=np.array([1.0, 3.0, 1.0]), random_state=rng)
     parts["set"] = Regimes({frozenset({"b"}): GaussianStats.from_data(rows)})
-    model = FederatedNotears(method="varying").fit(parts)
+    model = learned(parts, method="varying")
     assert {(edge.source, edge.target) for edge in model.graph_.edges()} == {("a", "b"), ("b", "c")}
     assert model.party_weights_["watched 1"][0, 1] == pytest.approx(-1.5, abs=0.2)
 
@@ -124,15 +124,15 @@ def test_a_variable_that_was_always_set_is_told(method: str) -> None:
         )
         for k in range(3)
     }
-    with pytest.raises(DataError, match="b was set in every row at every site"):
-        FederatedNotears(method=method).fit(parts)
+    with pytest.raises(DataError, match="b was set in every row of every party"):
+        learned(parts, method=method)
 
 
 def test_knowledge_goes_with_parties_that_differ() -> None:
     dag, tables = different(1)
     edge = dag.edges()[0]
     known = Knowledge(forbidden=[(edge.source, edge.target)], required=[(edge.target, edge.source)])
-    found = FederatedNotears(method="varying", knowledge=known).fit(tables).graph_
+    found = learned(tables, method="varying", knowledge=known).graph_
     pairs = {(e.source, e.target) for e in found.edges()}
     assert (edge.target, edge.source) in pairs
     assert (edge.source, edge.target) not in pairs
@@ -141,7 +141,7 @@ def test_knowledge_goes_with_parties_that_differ() -> None:
 
 def test_a_site_without_rows_for_a_variable_adds_nothing() -> None:
     rows = np.random.default_rng(0).normal(size=(20, 3))
-    local = OwnLinearLocal(Regimes({frozenset({"b"}): GaussianStats.from_data(rows, names=list("abc"))}))
+    local = VaryingParty(Regimes({frozenset({"b"}): GaussianStats.from_data(rows, names=list("abc"))}))
     covariance = local.own_covariance(np.array([0, 1, 0]))
     assert not covariance[1].any()
     assert covariance[0] == pytest.approx(np.cov(rows.T, bias=True))
@@ -151,7 +151,7 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
     dag = simulate.dag(8, expected_edges=8, random_state=1)
     rows = simulate.linear(dag, n=300, random_state=2)
     parts = [rows.iloc[part] for part in np.array_split(np.arange(len(rows)), 4)]
-    model = FederatedNotears(method="voting", privacy="none").fit(parts)
+    model = learned(parts, method="voting", privacy="none")
     assert metrics.shd(true=dag, estimate=model.graph_) <= 3
     assert sorted(set(model.history_["lambda_"])) == pytest.approx(
         sorted(model.history_["lambda_"].max() / 2**k for k in range(5))
@@ -166,12 +166,12 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
         "edges",
         "weights",
     }
-    fixed = FederatedNotears(method="voting", lambda_=model.lambda_used_, privacy="none").fit(parts)
+    fixed = learned(parts, method="voting", lambda_=model.lambda_used_, privacy="none")
     assert np.array_equal(fixed.votes_, model.votes_)
     assert fixed.n_rounds_ == 1
     assert fixed.lambda_used_ == model.lambda_used_
     setting = {"method": "voting", "lambda_": "stability", "privacy": "none", "random_state": 0}
-    stable = FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    stable = learned(parts, **setting)
     assert stable.lambda_used_ in set(model.history_["lambda_"])
 
 
@@ -180,6 +180,4 @@ def test_a_learner_of_its_own_chooses_its_own_penalty() -> None:
 
     _, tables = different(0, d=4, k=4)
     with pytest.raises(UsageError, match="stability"):
-        FederatedNotears(method="voting", learner=EqualVariance(), lambda_="stability", privacy="none").fit(
-            tables
-        )
+        learned(tables, method="voting", learner=EqualVariance(), lambda_="stability", privacy="none")

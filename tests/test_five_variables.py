@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polydag.knowledge import Knowledge
 from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.chains import Chains
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
@@ -98,7 +99,9 @@ def test_everything_against_enumeration(kind: str, prior: str) -> None:
     assert posterior.log_evidence == pytest.approx(logs.max() + np.log(weight.sum()), abs=1e-10)
     edges = np.einsum("g,gij->ij", chance, graphs)
     np.testing.assert_allclose(posterior.probabilities, edges, rtol=0, atol=1e-12)
-    sampled = mcmc_posterior(table, n_chains=1, n_steps=20, random_state=0)  # one bucket: nothing to sample
+    sampled = mcmc_posterior(
+        table, chains=Chains(n_chains=1, n_steps=20), random_state=0
+    )  # one bucket: nothing to sample
     np.testing.assert_allclose(sampled.probabilities, edges, rtol=0, atol=1e-12)
 
     numbers = parent_numbers()

@@ -1,4 +1,4 @@
-"""The Graph type: a value with names, and what it says when asked for the impossible."""
+"""The Graph type: an immutable value with named nodes, and its error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sprinkler() -> Graph:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Any graph with weights of both signs."""
+    """An arbitrary graph with weights of both signs."""
     A = draw(oracles.masks())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return Graph(A, [f"node {i}" for i in range(len(A))], np.where(A, rng.normal(size=A.shape), 0.0))
@@ -187,15 +187,15 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Graph(np.zeros((2, 3))), r"square; this one has the shape \(2, 3\)"),
+        (lambda: Graph(np.zeros((2, 3))), r"square; this one has shape \(2, 3\)"),
         (lambda: Graph(np.eye(2), ["a", "b"]), "an edge a -> a"),
         (lambda: Graph([[0, 1], [0, 0]], weights=[[0, np.nan], [0, 0]]), "x0 -> x1 is nan"),
         (
             lambda: Graph([[0, 0], [0, 0]], weights=[[0, 1], [0, 0]]),
             "x0 -> x1 has a weight but is not an edge",
         ),
-        (lambda: Graph([[0, 1], [0, 0]], weights=[1.0]), "do not fit 2 nodes"),
-        (lambda: Graph.from_edges("ab", [("a", "c")]), "a -> c names c, which is not a node"),
+        (lambda: Graph([[0, 1], [0, 0]], weights=[1.0]), "do not match 2 nodes"),
+        (lambda: Graph.from_edges("ab", [("a", "c")]), "a -> c refers to c, which is not a node"),
         (lambda: Graph.from_edges("ab").parents("c"), "'c' is not a node"),
         (lambda: Graph.from_edges("ab").reorder("aa"), "every node exactly once"),
         (lambda: Graph.from_edges("ab").reorder("a"), "every node exactly once"),
@@ -210,7 +210,7 @@ def test_errors_say_which_node_or_edge(make: object, message: str) -> None:
 
 def test_repr_says_what_it_is(sprinkler: Graph) -> None:
     assert repr(sprinkler) == "<Graph: DAG with 4 nodes and 4 edges>"
-    assert "partly directed" in repr(sprinkler.to_cpdag())
+    assert "partially directed" in repr(sprinkler.to_cpdag())
     assert "cyclic" in repr(Graph.from_edges("abc", ["ab", "bc", "ca"]))
 
 
@@ -225,3 +225,9 @@ def test_a_graph_without_nodes_works() -> None:
 @given(oracles.masks())
 def test_is_dag_as_networkx(A: Mask) -> None:
     assert Graph(A).is_dag is nx.is_directed_acyclic_graph(oracles.as_networkx(A))
+
+
+def test_printed_edges_are_rounded_and_values_are_not() -> None:
+    (edge,) = Graph.from_edges(["a", "b"], [("a", "b", 2 / 3)]).edges()
+    assert repr(edge) == "Edge(source='a', target='b', weight=0.666667, directed=True)"
+    assert edge.weight == 2 / 3

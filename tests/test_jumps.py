@@ -1,4 +1,4 @@
-"""Peaks that small moves do not connect: found one after the other, and visited as often as they weigh."""
+"""Modes that small moves do not connect: found one after the other, visited in proportion to their weight."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from polydag.posterior import exact_posterior, mcmc_posterior
 from polydag.posterior.best_network import branch_and_cut as optimum
 from polydag.posterior.best_network.branch_and_cut import another_network, best_network
 from polydag.posterior.dags.partition_posterior import partition_posterior
-from polydag.posterior.families.sorted_families import outshone
+from polydag.posterior.families.sorted_families import dominated
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
+from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.orders import search
-from polydag.posterior.orders._mode_jumps_kernels import put_back
-from polydag.posterior.orders.mode_jump_proposals import fitted
-from polydag.posterior.orders.mode_jump_search import Peak, jumps_between, switches, ways_between
-from polydag.posterior.orders.mode_jumps import Jump, Side
-from polydag.posterior.orders.moves import Orders
+from polydag.posterior.orders._mode_jumps_kernels import insert_part
+from polydag.posterior.orders.mode_jump_proposals import fit_proposals
+from polydag.posterior.orders.mode_jump_search import Mode, find_jumps, jumps_between, rare_switches
+from polydag.posterior.orders.mode_jumps import Layout, ModeJump
 from polydag.posterior.orders.sampler import OrderSampler
+from polydag.posterior.orders.space import OrderSpace
 
 Index = NDArray[np.int64]
 
 
 @cache
 def two_ways(n: int = 12, along: int = 9) -> FamilyTable:
-    """A path that may lead either way, but must begin at an end: its middle costs 200 logarithms alone."""
+    """A path that may lead either way, but must begin at an end: its middle alone costs 200 nats."""
     scores = np.random.default_rng(0).normal(0.0, 1.0, (n, n_subsets(n - 1, 2)))
     table = FamilyTable(tuple(f"x{i}" for i in range(n)), all_others(n), 2, scores)
     scores[:, table.sizes > 0] -= 5.0 * table.sizes[table.sizes > 0]
@@ -47,34 +48,35 @@ def two_ways(n: int = 12, along: int = 9) -> FamilyTable:
     return table.with_scores(scores)
 
 
-def test_both_peaks_are_found_and_weighed() -> None:
+def test_both_modes_are_found_and_weighed() -> None:
     table = two_ways()
     exact = exact_posterior(table)
-    peaks, known = search.found_peaks(OrderSampler.of(table, 3), np.random.default_rng(0))
+    modes, known = search.find_modes(OrderSampler.of(table, 3), np.random.default_rng(0))
     assert known == search.PROVEN
-    ways = {bool(peak.edges[0, 0, 1] > 0.5) for peak in peaks}
+    ways = {bool(mode.edges[0, 0, 1] > 0.5) for mode in modes}
     assert ways == {True, False}
-    found = mcmc_posterior(table, bucket_size=3, random_state=0)
-    assert found.peak == search.PROVEN
+    found = mcmc_posterior(table, chains=Chains(bucket_size=3), random_state=0)
+    assert found.mode_search == search.PROVEN
     assert found.mixed
     assert 0.1 < exact.probabilities[0, 1] < 0.9
     assert np.abs(found.probabilities - exact.probabilities).max() < 0.06
     assert found.best_graph()[1] == pytest.approx(exact.best_graph()[1], abs=0.1)
 
 
-def test_without_jumps_no_chain_gets_to_the_other_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "jumps_between", lambda space, peaks, rng: ())
-    monkeypatch.setattr("polydag.posterior.mcmc.chains.ROUNDS", 2)
-    stuck = mcmc_posterior(two_ways(), bucket_size=3, random_state=0)
+def test_without_jumps_no_chain_reaches_the_other_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "find_jumps", lambda space, rng, modes: ())
+    monkeypatch.setattr("polydag.posterior.mcmc.driver.ROUNDS", 2)
+    stuck = mcmc_posterior(two_ways(), chains=Chains(bucket_size=3), random_state=0)
     assert not stuck.mixed
     assert stuck.history["r_hat"].iloc[-1] > 1.5
     # Partitions have no jumps, and say so by R-hat.
     assert not partition_posterior(two_ways(), random_state=0).mixed
 
 
-def test_peaks_that_may_be_missing_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_PEAKS", 1)
-    assert search.search(OrderSampler.of(two_ways(), 3), 2, random_state=0).peak == search.BEST
+def test_modes_that_may_be_missing_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_MODES", 1)
+    starts = search.find_starts(OrderSampler.of(two_ways(), 3), 2, random_state=0)
+    assert starts.mode_search == search.BEST
 
 
 @settings(max_examples=30, deadline=None)
@@ -85,10 +87,10 @@ def test_the_best_network_with_something_new_against_enumeration(
 ) -> None:
     rng = np.random.default_rng(seed)
     table = FamilyTable(tuple("abcd"), all_others(4), 3, spread * rng.normal(0.0, 1.0, (4, 8)))
-    best = best_network(Orders(table), rng)
+    best = best_network(OrderSpace.of(table), rng)
     assert best is not None
     seen = rng.random((4, 4)) < share
-    lost = outshone(table)
+    lost = dominated(table)
     scores = []
     for dag in all_dags(4):
         own = [table.index(v, np.flatnonzero(dag[:, v])) for v in range(4)]
@@ -96,7 +98,7 @@ def test_the_best_network_with_something_new_against_enumeration(
         scores.append(table.scores[range(4), own].sum() if counts else -math.inf)
     least = best.score - 2 * spread
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimum, "_PARTS", 5000)  # of a flat table there are many
+        patch.setattr(optimum, "_MOST_PARTS", 5000)  # of a flat table there are many
         found = another_network(best.relaxation, seen, least)
     assert found.complete
     assert (found.edges is not None) == (max(scores) > least)
@@ -106,17 +108,17 @@ def test_the_best_network_with_something_new_against_enumeration(
         assert all(place[u] < place[v] for u, v in np.argwhere(found.edges))
 
 
-def outcomes(side: Side, n: int) -> Counter[tuple[int, ...]]:
-    rng, line, rooms = np.random.default_rng(0), np.empty(n, dtype=np.int64), np.empty((n, 2))
+def outcomes(layout: Layout, n: int) -> Counter[tuple[int, ...]]:
+    rng, line, places = np.random.default_rng(0), np.empty(n, dtype=np.int64), np.empty((n, 2))
     drawn: Counter[tuple[int, ...]] = Counter()
     for _ in range(6000):
-        put_back(np.arange(n), side, True, rng, line, rooms)
+        insert_part(np.arange(n), layout, True, rng, line, places)
         drawn[tuple(line.tolist())] += 1
     return drawn
 
 
-def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> tuple[Jump, Jump]:
-    peaks = []
+def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]]) -> tuple[ModeJump, ModeJump]:
+    modes = []
     for own in (edges, reverse):
         sure = np.zeros((n, n))
         for u, v in own:
@@ -126,8 +128,8 @@ def a_jump(n: int, edges: list[tuple[int, int]], reverse: list[tuple[int, int]])
             for o in itertools.permutations(range(n))
             if all(o.index(u) < o.index(v) for u, v in own)
         )
-        peaks.append(Peak(order[None], sure[None]))
-    ((below, above),) = ways_between(*peaks)
+        modes.append(Mode(order[None], sure[None]))
+    ((below, above),) = jumps_between(*modes)
     assert (below.backwards, above.backwards) == (False, True)
     return below, above
 
@@ -145,18 +147,18 @@ def test_chances_of_places_are_what_is_drawn(
 ) -> None:
     n = 5
     jumps = a_jump(n, edges, reverse)
-    sides = [
-        (jump.backwards, *pair) for jump in jumps for pair in zip(jump[:2], (edges, reverse), strict=True)
+    layouts = [
+        (jump.backwards, *pair) for jump in jumps for pair in zip(jump.layouts, (edges, reverse), strict=True)
     ]
-    for backwards, side, given_edges in sides:
+    for backwards, layout, given_edges in layouts:
         # Orders are read from their end where a jump goes backwards.
         own = [(v, u) if backwards else (u, v) for u, v in given_edges]
-        own = [(u, v) for u, v in own if v in side.sequence]
-        drawn, total = outcomes(side, n), 0.0
-        line, rooms = np.empty(n, dtype=np.int64), np.empty((n, 2))
-        rest = [v for v in range(n) if v not in side.sequence]
+        own = [(u, v) for u, v in own if v in layout.sequence]
+        drawn, total = outcomes(layout, n), 0.0
+        line, places = np.empty(n, dtype=np.int64), np.empty((n, 2))
+        rest = [v for v in range(n) if v not in layout.sequence]
         for order in itertools.permutations(range(n)):
-            chance = put_back(np.array(order), side, False, np.random.default_rng(0), line, rooms)
+            chance = insert_part(np.array(order), layout, False, np.random.default_rng(0), line, places)
             fits = all(order.index(u) < order.index(v) for u, v in own)
             assert (chance > -math.inf) == fits
             if not fits:
@@ -172,40 +174,41 @@ def test_chances_of_places_are_what_is_drawn(
 
 def test_what_descends_from_a_part_moves_with_it() -> None:
     moved = [
-        sorted(jump.one.sequence.tolist())
+        sorted(jump.layouts[0].sequence.tolist())
         for jump in a_jump(6, [(0, 1), (1, 2), (2, 3)], [(1, 0), (1, 2), (2, 3)])
     ]
     assert moved == [[0, 1, 2, 3], [0, 1]]  # with what is below the edge that turns, with what is above
     moved = [
-        sorted(jump.other.sequence.tolist())
+        sorted(jump.layouts[1].sequence.tolist())
         for jump in a_jump(6, [(5, 4), (4, 0), (0, 1)], [(5, 4), (4, 0), (1, 0)])
     ]
     assert moved == [[0, 1], [0, 1, 4, 5]]
-    assert not [*ways_between(*[Peak(np.arange(3)[None], np.zeros((1, 3, 3), np.float32))] * 2)]
+    assert not [*jumps_between(*[Mode(np.arange(3)[None], np.zeros((1, 3, 3), np.float32))] * 2)]
 
 
-def log_likelihood(side: Side, orders: list[Index]) -> float:
-    line, rooms = np.empty_like(orders[0]), np.empty((len(side.sequence), 2))
+def log_likelihood(layout: Layout, orders: list[Index]) -> float:
+    line, places = np.empty_like(orders[0]), np.empty((len(layout.sequence), 2))
     rng = np.random.default_rng(0)
-    return sum(put_back(order, side, False, rng, line, rooms) for order in orders)
+    return sum(insert_part(order, layout, False, rng, line, places) for order in orders)
 
 
 def test_fitted_places_are_likelier_than_those_that_orders_were_drawn_with() -> None:
     n, rng = 9, np.random.default_rng(4)
     jump, _ = a_jump(n, [(0, 1), (1, 2)], [(2, 1), (1, 0)])
-    drawn_with = jump.one._replace(shapes=rng.uniform(0.4, 6.0, jump.one.shapes.shape))
+    one, other = jump.layouts
+    drawn_with = one._replace(shapes=rng.uniform(0.4, 6.0, one.shapes.shape))
     orders = []
     for _ in range(400):
         line = np.empty(n, dtype=np.int64)
-        put_back(rng.permutation(n), drawn_with, True, rng, line, np.empty((3, 2)))
+        insert_part(rng.permutation(n), drawn_with, True, rng, line, np.empty((3, 2)))
         orders.append(line)
-    found = fitted(jump._replace(one=drawn_with), np.array(orders))
-    start = fitted(jump, np.array(orders))
-    assert log_likelihood(found.one, orders) >= log_likelihood(drawn_with, orders)
-    # From another start to nearly the same; the other side, which none of the orders is on, stays as it is.
-    assert log_likelihood(start.one, orders) == pytest.approx(log_likelihood(found.one, orders), abs=4.0)
-    assert log_likelihood(start.one, orders) > log_likelihood(jump.one, orders) + 40.0
-    np.testing.assert_array_equal(found.other.shapes, jump.other.shapes)
+    found = fit_proposals(ModeJump((drawn_with, other), False), np.array(orders)).layouts
+    start = fit_proposals(jump, np.array(orders)).layouts
+    assert log_likelihood(found[0], orders) >= log_likelihood(drawn_with, orders)
+    # From another start to nearly the same; the other layout, which no order has, stays as it is.
+    assert log_likelihood(start[0], orders) == pytest.approx(log_likelihood(found[0], orders), abs=4.0)
+    assert log_likelihood(start[0], orders) > log_likelihood(one, orders) + 40.0
+    np.testing.assert_array_equal(found[1].shapes, other.shapes)
 
 
 def test_edges_that_seldom_come_and_go_are_switches() -> None:
@@ -216,10 +219,10 @@ def test_edges_that_seldom_come_and_go_are_switches() -> None:
     edges[:20, 0, 1] = edges[20:, 1, 0] = 1.0  # seldom
     edges[:, 2, 3] = rng.random(count) < 0.5  # often
     edges[:, 1, 2] = 0.5  # never sure
-    ((here, there),) = switches([Peak(orders, edges)])
+    ((here, there),) = rare_switches([Mode(orders, edges)])
     assert {len(here.orders), len(there.orders)} == {20, 40}
-    assert not [*switches([Peak(orders, np.zeros_like(edges))])]
+    assert not [*rare_switches([Mode(orders, np.zeros_like(edges))])]
 
 
-def test_no_peaks_no_jumps() -> None:
-    assert jumps_between(Orders(two_ways()), [], np.random.default_rng(0)) == ()
+def test_no_modes_no_jumps() -> None:
+    assert find_jumps(OrderSpace.of(two_ways()), np.random.default_rng(0), []) == ()

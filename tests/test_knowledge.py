@@ -1,4 +1,4 @@
-"""Knowledge: contradictions raise with the edges named, masks say what follows from it."""
+"""Knowledge: contradictions raise errors that name the edges, and masks contain all consequences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def edges_of(mask: Mask, names: str) -> set[str]:
         ({"required": [("a", "b")], "forbidden": [("a", "b")]}, "Both required and forbidden: a -> b"),
         ({"required": [("a", "b"), ("b", "c"), ("c", "a")]}, "cycle: a -> b -> c -> a"),
         ({"required": [("z", "b"), ("b", "c"), ("c", "b")]}, "cycle: b -> c -> b"),
-        ({"tiers": [["a"], ["b", "a"]]}, r"a stands twice in the tiers \(1 and 2\)"),
+        ({"tiers": [["a"], ["b", "a"]]}, r"a is in two tiers \(1 and 2\)"),
         ({"tiers": ["age", "cancer"]}, r"got 'age'. Write \['age'\]"),
         (
             {"required": [("late", "early")], "tiers": [["early"], ["late"]]},
@@ -48,7 +48,7 @@ def test_contradictions_name_the_edges(arguments: dict[str, object], message: st
 
 def test_unknown_variables_are_named() -> None:
     knowledge = Knowledge(forbidden=[("a", "q")], tiers=[["r"], ["b"]])
-    with pytest.raises(DataError, match=r"names q, r, which is not among the variables \(a, b\)"):
+    with pytest.raises(DataError, match=r"refers to q, r, which is not among the variables \(a, b\)"):
         knowledge.masks(["a", "b"])
 
 
@@ -76,7 +76,7 @@ def test_required_paths_are_closed() -> None:
 
 
 def test_required_edges_carry_tiers_to_variables_without_one() -> None:
-    """u comes after the late l, v before the early e: so u cannot cause e or v, nor l cause v."""
+    """u comes after the late l and v before the early e, so u cannot cause e or v, nor can l cause v."""
     knowledge = Knowledge(required=[("l", "u"), ("v", "e")], tiers=[["e"], ["l"]])
     assert edges_of(knowledge.masks("eluv").forbidden, "eluv") == {"le", "ul", "ev", "ue", "lv", "uv"}
 

@@ -1,4 +1,4 @@
-"""Background knowledge from files: both forms say the same, and errors name the place."""
+"""Background knowledge from files: TOML and CSV are equivalent, and errors name the line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ["age", "smo king", 'q"uote', "c,omma", "ü", "x5"]
 
 @st.composite
 def knowledges(draw: st.DrawFn) -> Knowledge:
-    """Knowledge without contradictions: tiers and required edges follow one order of the names."""
+    """Knowledge without contradictions: tiers and required edges follow one order."""
     order = draw(st.permutations(NAMES))
     pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
     required = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
@@ -67,7 +67,7 @@ def test_tiers_are_ordered_by_number_not_by_line(tmp_path: Path) -> None:
 
 BAD: list[tuple[str, str, str]] = [
     ("k.csv", "a,b,c\n", r"k\.csv, line 1: the header must be source,target,kind"),
-    ("k.csv", "source,target,kind\na,b\n", r"k\.csv, line 2: 2 cells"),
+    ("k.csv", "source,target,kind\na,b\n", r"k\.csv, line 2: got 2 cells"),
     ("k.csv", "source,target,kind\n\na,b,maybe\n", r"k\.csv, line 3: a,b,maybe is neither"),
     ("k.csv", "source,target,kind\na,b,tier 1\n", r"k\.csv, line 2: .*is neither"),
     ("k.csv", "source,target,kind\na,,required\n", r"k\.csv, line 2: .*is neither"),
@@ -77,7 +77,7 @@ BAD: list[tuple[str, str, str]] = [
         "source,target,kind\na,b,required\na,b,forbidden\n",
         r"line 3: Both required and forbidden: a -> b",
     ),
-    ("k.csv", "source,target,kind\na,,tier 1\nb,,tier 1\na,,tier 2\n", r"k\.csv, line 4: a stands twice"),
+    ("k.csv", "source,target,kind\na,,tier 1\nb,,tier 1\na,,tier 2\n", r"k\.csv, line 4: a is in two tiers"),
     ("k.csv", "source,target,kind\na,a,required\n", r"k\.csv, line 2: .*self-loop"),
     ("k.toml", "tiers = []\nrequired = ]\n", r"k\.toml is not valid TOML: .*line 2"),
     ("k.toml", "\nneeded = [['a', 'b']]\n", r"k\.toml, line 2, needed: unknown key"),
@@ -92,7 +92,7 @@ BAD: list[tuple[str, str, str]] = [
         "tiers = [['b'], ['a']]\nrequired = [['a', 'b']]\n",
         r"line 2, required, entry 1: .*back in time",
     ),
-    ("k.txt", "a", r"k\.txt: background knowledge is read from"),
+    ("k.txt", "a", r"k\.txt: background knowledge must be in a"),
     ("k.toml", "", r"k\.toml is empty"),
 ]
 

@@ -1,4 +1,4 @@
-"""Time series: stacking by hand, statistics that merge, and the estimator on simulated series."""
+"""Time series: stacking compared with hand-made rows, merging of statistics, and the estimator."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_finds_both_sorts_of_effects_from_rows_and_from_statistics() -> None:
 
 
 def test_the_paper_setting_is_recovered() -> None:
-    """20 variables, two lags, 8 parties of 10 realisations of 50 steps."""
+    """20 variables, two lags, 8 parties with 10 realisations of 50 steps each."""
     sample = simulate.lagged(20, n_steps=50, n_lags=2, n_realisations=80, random_state=3)
     model = NotearsLagged(lags=2).fit(sample.data)
     truth = np.concatenate([sample.instantaneous.adjacency, *(lag != 0 for lag in sample.lags)])
@@ -134,15 +134,15 @@ def test_knowledge_is_over_slices() -> None:
 
 def test_bad_series_are_refused_with_the_place() -> None:
     data = simulate.lagged(2, n_steps=6, n_realisations=2, random_state=0).data
-    with pytest.raises(DataError, match="no column day, which time names"):
+    with pytest.raises(DataError, match=r"no column day \(time="):
         stack(data, 1, time="day")
-    with pytest.raises(DataError, match="no column who, which realisation names"):
+    with pytest.raises(DataError, match=r"no column who \(realisation="):
         NotearsLagged(1, realisation="who").fit(data)
     with pytest.raises(DataError, match="no variables"):
         stack(data[["t", "realisation"]], 1)
-    with pytest.raises(DataError, match="Realisation 1: after t = 2 comes t = 4"):
+    with pytest.raises(DataError, match="Realisation 1: t = 2 is followed by t = 4"):
         stack(data.drop(index=9), 1)
-    with pytest.raises(DataError, match="after t = 3 comes t = 3"):
+    with pytest.raises(DataError, match="t = 3 is followed by t = 3"):
         stack(pd.concat([data, data.iloc[[3]]]), 1)
     with pytest.raises(DataError, match="more than 6"):
         stack(data, 6)

@@ -74,9 +74,9 @@ def test_penalties_of_the_mask_have_their_gradients(seed: int) -> None:
         measure = kind()
 
         def cycles(t: Array, measure: Acyclicity = measure) -> float:
-            return measure.value_and_grad(shape.closeness(t))[0]
+            return measure.value_and_grad(shape.influence(t))[0]
 
-        value, gradient = measure.value_and_grad(shape.closeness(theta))
+        value, gradient = measure.value_and_grad(shape.influence(theta))
         assert np.isfinite(value)
         expected = approx_fprime(theta, cycles, 1e-7)
         assert shape.pull_back(theta, gradient) == pytest.approx(expected, abs=1e-5)
@@ -86,7 +86,7 @@ def test_the_log_determinant_is_defined_for_every_mask() -> None:
     for d in (2, 20):
         shape = MaskedShape(d, 1)
         theta, _ = shape.hold(np.full(shape.size, 20.0), np.eye(d, dtype=bool))
-        assert np.isfinite(LogDet().value_and_grad(shape.closeness(theta))[0])
+        assert np.isfinite(LogDet().value_and_grad(shape.influence(theta))[0])
 
 
 def test_what_is_held_has_no_chance_and_the_doubtful_little() -> None:
@@ -97,7 +97,9 @@ def test_what_is_held_has_no_chance_and_the_doubtful_little() -> None:
     assert (shape.probabilities(theta)[forbidden] < 1e-15).all()
     assert shape.probabilities(theta)[~forbidden] == pytest.approx(0.5)
     assert held.sum() == 3 * (2 + 1)
-    assert shape.probabilities(shape.doubt(start, forbidden))[forbidden] == pytest.approx(0.05, abs=0.01)
+    assert shape.probabilities(shape.make_unlikely(start, forbidden))[forbidden] == pytest.approx(
+        0.05, abs=0.01
+    )
 
 
 @quick
@@ -114,7 +116,7 @@ def test_the_steps_of_admm_are_stationary(seed: int) -> None:
     top = server_step(
         shape, end.theta, 1.5, penalties, LogDet(), price, W, held, tolerance=1e-14, max_iter=2000
     )
-    h, cycles = LogDet().value_and_grad(shape.closeness(top.theta))
+    h, cycles = LogDet().value_and_grad(shape.influence(top.theta))
     gradient = 0.1 * np.where(shape.ridged, top.theta, 0) + 1.5 * (top.theta - end.theta)
     gradient += shape.sparsity(top.theta, penalties.effects)[1]
     gradient += shape.pull_back(top.theta, price(h)[1] * cycles)

@@ -1,4 +1,4 @@
-"""Networks: gradients by finite differences, solvers by their optimality conditions, the estimator by use."""
+"""Networks: gradients by finite differences, solvers by optimality conditions, and the estimator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.losses.mlp import MLP, MLPShape
-from polydag.optimize.additive import additive_order, with_functions
-from polydag.optimize.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.optimize.additive_order import additive_order, with_functions
+from polydag.optimize.network_choice import network_bic, penalty_path
 from polydag.optimize.network_steps import augmented, local_step, server_step
 from polydag.optimize.nonlinear import Penalties, central, effect_rates, minimise, solve_mlp, standard_rows
-from polydag.optimize.order import predecessors
+from polydag.optimize.pruning import threshold_graph
+from polydag.optimize.variance_order import predecessors
 from polydag.progress import Step
 from polydag.studies import pooled
 from polydag.studies.config import Config
@@ -96,7 +97,7 @@ def test_closeness_is_zero_exactly_where_there_is_no_effect(seed: int) -> None:
     rows = rng.normal(size=(6, 4))
     forbidden = rng.random((4, 4)) < 0.5
     theta, held = shape.hold(rng.normal(size=shape.size), forbidden)
-    assert np.array_equal(shape.closeness(theta) == 0, forbidden)
+    assert np.array_equal(shape.influence(theta) == 0, forbidden)
     assert held.sum() == 3 * forbidden.sum()
     for i, j in itertools.product(range(4), range(4)):
         moved = rows.copy()
@@ -126,14 +127,14 @@ def test_slopes_are_the_finite_differences_and_add_up(seed: int) -> None:
 def test_the_cycles_gradient_is_pulled_back_to_the_parameters(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = MLPShape(3, 2)
-    theta = rng.uniform(-0.3, 0.3, shape.size)  # every row of V sums up to less than one
+    theta = rng.uniform(-0.3, 0.3, shape.size)  # every row of V has a sum below one
     for kind in ACYCLICITY.values():
         measure = kind()
 
         def cycles(t: Array, measure: Acyclicity = measure) -> float:
-            return measure.value_and_grad(shape.closeness(t))[0]
+            return measure.value_and_grad(shape.influence(t))[0]
 
-        _, slope = measure.value_and_grad(shape.closeness(theta))
+        _, slope = measure.value_and_grad(shape.influence(theta))
         expected = approx_fprime(theta, cycles, 1e-7)
         assert shape.pull_back(theta, slope) == pytest.approx(expected, abs=1e-5)
 
@@ -180,7 +181,7 @@ def test_a_server_step_is_stationary_with_exact_zeros(seed: int) -> None:
     end = server_step(
         shape, mean, pull, penalties, LogDet(), price, start, held, tolerance=1e-14, max_iter=2000
     )
-    h, slope = LogDet().value_and_grad(shape.closeness(end.theta))
+    h, slope = LogDet().value_and_grad(shape.influence(end.theta))
     gradient = ridge * end.theta + pull * (end.theta - mean)
     gradient += shape.pull_back(end.theta, price(h)[1] * slope)
     lasso = shape.lasso(penalties.effects)
@@ -379,7 +380,7 @@ def test_an_interrupted_fit_goes_on_bit_for_bit(table: pd.DataFrame, tmp_path: P
     before = len(seen)
     with checkpoint.saving(tmp_path, {}), progress.listening(lambda step: seen.append(step.note)):
         resumed = clone(model).fit(rows)
-        other = clone(model).fit(table.iloc[80:160])  # other rows are not taken for these
+        other = clone(model).fit(table.iloc[80:160])  # a checkpoint of other rows is not used
     assert seen[0] not in seen[before : before + 5]
     assert np.array_equal(resumed.raw_weights_, whole.raw_weights_)
     pd.testing.assert_frame_equal(resumed.history_, whole.history_)

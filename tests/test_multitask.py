@@ -22,6 +22,7 @@ from polydag import (
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.posterior import family_table
+from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.transfer import ByDifference
 from polydag.progress import listening
 from polydag.scores import make_score
@@ -164,7 +165,7 @@ def test_names_of_tasks_and_their_numbers() -> None:
 
 def test_one_task_only_is_said_to_be_single_task_learning() -> None:
     table = clinics()[0]
-    with pytest.warns(DataWarning, match="one task only"):
+    with pytest.warns(DataWarning, match="only one task"):
         model = MultitaskDiscovery(transfer="theorem1").fit([table])
     np.testing.assert_allclose(
         edges(model)[0], BayesianDiscovery().fit(table).posterior_.probabilities, atol=1e-12
@@ -224,9 +225,7 @@ def test_tables_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize("score", ["k2", "bge"])
 def test_files_are_not_read_here(score: str) -> None:
-    said = (
-        r"^task 2: 'b\.csv' is not a table, and files are not read here: .*polydag\.data\.read.*polydag fit"
-    )
+    said = r"^task 2: 'b\.csv' is not a table\. Read the file with polydag\.data\.read.*polydag fit"
     for path in ("b.csv", Path("b.csv")):
         with pytest.raises(DataError, match=said):
             MultitaskDiscovery(score=score).fit([clinics()[0], path])
@@ -325,14 +324,14 @@ def test_forty_tasks() -> None:
         ("normaliser", "x", "normaliser must be one of all, truncated"),
         ("combination", "sum", "combination must be one of product, star"),
         ("score", "bic", "score must be one of k2"),
-        ("lambda_", 1.5, "lambda_ is a number from 0 to 1, or 'average'; got 1.5"),
+        ("lambda_", 1.5, "lambda_ must be a number at least 0 and at most 1 or 'average'; got 1.5"),
         ("lambda_", "mean", "or 'average'; got 'mean'"),
-        ("transfer_prior", 3, "transfer_prior is a prior of pairs of parent sets.*; got 3"),
+        ("transfer_prior", 3, "transfer_prior must be a prior of pairs of parent sets.*; got 3"),
         ("method", "quick", "method must be one of auto, exact, mcmc"),
         ("lambda_", True, "or 'average'; got True"),
-        ("max_parents", -1, "max_parents must not be negative; got -1"),
-        ("max_parents", 2.5, "max_parents is a whole number from 0; got 2.5"),
-        ("max_parents", "two", "max_parents is a whole number from 0; got 'two'"),
+        ("max_parents", -1, "max_parents must be a whole number at least 0; got -1"),
+        ("max_parents", 2.5, "max_parents must be a whole number at least 0; got 2.5"),
+        ("max_parents", "two", "max_parents must be a whole number at least 0; got 'two'"),
         ("structure_prior", "odd", "structure_prior must be one of fair, uniform"),
     ],
 )
@@ -381,7 +380,11 @@ def test_chains_find_what_is_exact(transfer: str) -> None:
     tables = clinics()
     exact = MultitaskDiscovery(transfer=transfer, max_parents=2, method="exact").fit(tables)
     sampled = MultitaskDiscovery(
-        transfer=transfer, max_parents=2, method="mcmc", bucket_size=3, n_steps=4000, random_state=0
+        transfer=transfer,
+        max_parents=2,
+        method="mcmc",
+        chains=Chains(bucket_size=3, n_steps=4000),
+        random_state=0,
     ).fit({"a": tables[0], "b": tables[1]})
     assert {posterior.method for posterior in sampled.posteriors_} == {"mcmc"}
     np.testing.assert_allclose(edges(sampled), edges(exact), atol=0.05)
@@ -390,11 +393,13 @@ def test_chains_find_what_is_exact(transfer: str) -> None:
 
 
 def test_chains_that_do_not_agree_are_told() -> None:
-    short = MultitaskDiscovery(max_parents=2, method="mcmc", bucket_size=2, n_steps=40, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="The chains of task 1, task 2 do not agree"):
+    short = MultitaskDiscovery(
+        max_parents=2, method="mcmc", chains=Chains(bucket_size=2, n_steps=40), random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="The chains of task 1, task 2 have not mixed"):
         short.fit(clinics())
     assert not short.converged_
-    with pytest.raises(UsageError, match="transfer='theorem1' is exact"):
+    with pytest.raises(UsageError, match="transfer='theorem1' is always exact"):
         MultitaskDiscovery(transfer="theorem1", method="mcmc").fit(clinics())
 
 

@@ -19,10 +19,10 @@ from polydag.posterior.best_network import branch_and_cut as optimum
 from polydag.posterior.best_network._relaxation_kernels import excess, violated
 from polydag.posterior.best_network.branch_and_cut import ACCURACY, best_network
 from polydag.posterior.best_network.relaxation import Relaxation
-from polydag.posterior.families.sorted_families import outshone
+from polydag.posterior.families.sorted_families import dominated
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
-from polydag.posterior.orders.moves import Orders
+from polydag.posterior.orders.space import OrderSpace
 from polydag.progress import Step, listening
 
 Index = NDArray[np.int64]
@@ -32,7 +32,7 @@ Index = NDArray[np.int64]
 def many_parts() -> Iterator[None]:
     """Tables drawn at random may be flat, and take many divisions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimum, "_PARTS", 5000)
+        patch.setattr(optimum, "_MOST_PARTS", 5000)
         yield
 
 
@@ -52,14 +52,15 @@ def many_rows(n: int, top: int, seed: int, spread: float = 300.0) -> FamilyTable
 
 
 def network_score(table: FamilyTable, order: Index) -> float:
-    return float(Orders(table).best_families(Orders(table).state(order))[1].sum())
+    space = OrderSpace.of(table)
+    return float(space.best_families(space.init(order))[1].sum())
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 3), st.integers(0, 10**6), st.sampled_from([3.0, 300.0, 1e5]))
 def test_the_best_network_is_that_of_dynamic_programming(n: int, top: int, seed: int, spread: float) -> None:
     table = many_rows(n, min(top, n - 1), seed, spread)
-    best = best_network(Orders(table), np.random.default_rng(seed))
+    best = best_network(OrderSpace.of(table), np.random.default_rng(seed))
     assert best is not None
     truth = exact_posterior(table).best_graph()[1]
     assert best.score == pytest.approx(network_score(table, best.state.order), rel=1e-12)
@@ -80,9 +81,9 @@ def test_what_is_ruled_out_stays_out(n: int, top: int, seed: int) -> None:
         truth = exact_posterior(table).best_graph()[1]
     except DataError:
         with pytest.raises(DataError, match="allowed"):
-            best_network(Orders(table), rng)
+            best_network(OrderSpace.of(table), rng)
         return
-    best = best_network(Orders(table), rng)
+    best = best_network(OrderSpace.of(table), rng)
     assert best is not None
     assert best.proven
     assert best.score == pytest.approx(truth, abs=ACCURACY + 1e-9)
@@ -110,9 +111,9 @@ def test_every_relaxation_is_an_upper_bound_and_cuts_lower_it() -> None:
         assert changed is None or changed.value <= found.value - found.losses[f] + 1e-6
 
 
-def test_families_that_a_subset_outshines_are_left_out() -> None:
+def test_dominated_families_are_left_out() -> None:
     table = many_rows(6, 3, 1)
-    left_out = outshone(table)
+    left_out = dominated(table)
     for node in range(6):
         sets = [frozenset(table.parents(node, s)) for s in range(len(table.sets))]
         for s, own in enumerate(sets):
@@ -172,21 +173,21 @@ def test_whole_choices_are_contradicted_exactly_when_they_have_a_cycle(
 
 
 def test_too_many_families_and_too_many_parts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = Orders(many_rows(9, 2, 3))
-    monkeypatch.setattr(optimum, "_PARTS", 0)
+    space = OrderSpace.of(many_rows(9, 2, 3))
+    monkeypatch.setattr(optimum, "_MOST_PARTS", 0)
     best = best_network(space, np.random.default_rng(0))
     truth = exact_posterior(space.table).best_graph()[1]
     assert best is not None
     assert best.bound >= truth - 1e-6
     assert best.score <= truth + 1e-6
-    monkeypatch.setattr(optimum, "_MOST", 5)
+    monkeypatch.setattr(optimum, "_MOST_FAMILIES", 5)
     assert best_network(space, np.random.default_rng(0)) is None
 
 
 def test_progress_tells_both_bounds() -> None:
     told: list[Step] = []
     with listening(told.append):
-        best_network(Orders(many_rows(9, 2, 5)), np.random.default_rng(0))
+        best_network(OrderSpace.of(many_rows(9, 2, 5)), np.random.default_rng(0))
     assert {step.task for step in told} == {"bound of networks", "best network"}
     bounds = [float(step.note.split()[-1]) for step in told if step.task == "bound of networks"]
     assert bounds[0] >= bounds[-1]

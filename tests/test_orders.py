@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from polydag.errors import DataError
 from polydag.posterior import exact_posterior
-from polydag.posterior.families.families_by_parent import pairs
-from polydag.posterior.families.sorted_families import rank, undominated
+from polydag.posterior.families.families_by_parent import group_by_parent
+from polydag.posterior.families.sorted_families import sort_families, without_negligible
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc import bucket_orders as bucket
-from polydag.posterior.orders.improvement import combined
-from polydag.posterior.orders.mode_jump_search import Peak, ways_between
-from polydag.posterior.orders.mode_jumps import jumped
-from polydag.posterior.orders.moves import Orders
-from polydag.posterior.orders.sampler import OrderSampler, OrderWalker
-from polydag.posterior.orders.search import PROVEN, search
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.orders.annealing import crossover
+from polydag.posterior.orders.mode_jump_search import Mode, jumps_between
+from polydag.posterior.orders.mode_jumps import jump
+from polydag.posterior.orders.relocation import place_weights, relocate
+from polydag.posterior.orders.sampler import OrderSampler
+from polydag.posterior.orders.search import PROVEN, find_starts
+from polydag.posterior.orders.space import OrderSpace, random_order
+from polydag.posterior.orders.subset_permutation import permute_subsets
 from tables import random_table, rugged
 
 Array = NDArray[np.float64]
@@ -33,10 +35,10 @@ Index = NDArray[np.int64]
 
 def random_space(
     n: int, size: int, top: int, seed: int, **options: float
-) -> tuple[FamilyTable, bucket.BucketOrders, Index]:
+) -> tuple[FamilyTable, BucketOrders, Index]:
     table = random_table(n, min(top, n - 1), seed, **options)
     order = np.random.default_rng(seed + 1).permutation(n).astype(np.int64)
-    return table, bucket.BucketOrders(bucket.scaled(table), size), order
+    return table, BucketOrders.of(table, size), order
 
 
 @cache
@@ -61,7 +63,7 @@ def order_weight(table: FamilyTable, order: tuple[int, ...]) -> float:
 
 
 def state_weight(table: FamilyTable, order: Index, begin: Index) -> float:
-    """The same by enumeration, in logarithms."""
+    """The log weight by enumeration."""
     return float(np.logaddexp.reduce([order_weight(table, one) for one in linear_orders(order, begin)]))
 
 
@@ -98,7 +100,7 @@ def test_states_against_enumeration(seed: int, n: int, size: int, top: int, spre
     exact = state_weight(table, order, space.begin)
     assert space.log_weight(order) == pytest.approx(exact, rel=1e-12, abs=1e-12)
     expected = state_families(table, order, space.begin)
-    found = np.array([space.families(node, order) for node in range(n)])
+    found = np.array([space.family_probabilities(node, order) for node in range(n)])
     # Sums of large logarithms are themselves only as exact as their last digit.
     tolerance = 1e-12 + 16 * np.spacing(n * np.abs(table.scores).max())
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
@@ -128,7 +130,7 @@ def test_candidates_of_their_own() -> None:
         where = full.index(node, pruned.parents(node, s))
         pruned.scores[node, s] = scores[node, where] = full.scores[node, where]
     order = np.array([3, 1, 0, 2, 5, 4])
-    a, b = (bucket.BucketOrders(bucket.scaled(table), 3) for table in (pruned, full.with_scores(scores)))
+    a, b = (BucketOrders.of(table, 3) for table in (pruned, full.with_scores(scores)))
     assert a.log_weight(order) == pytest.approx(b.log_weight(order), abs=1e-12)
     np.testing.assert_allclose(a.edges(order), b.edges(order), atol=1e-13)
 
@@ -143,7 +145,7 @@ def test_a_permutation_of_variables_permutes_the_answer(seed: int, spread: float
     for node, s in np.ndindex(scores.shape):
         parents = [int(new[v]) for v in table.parents(node, s)]
         scores[new[node], table.index(int(new[node]), parents)] = table.scores[node, s]
-    moved = bucket.BucketOrders(bucket.scaled(table.with_scores(scores)), size)
+    moved = BucketOrders.of(table.with_scores(scores), size)
     assert moved.log_weight(new[order]) == pytest.approx(space.log_weight(order), rel=1e-13, abs=1e-12)
     tolerance = 1e-12 + 16 * np.spacing(7 * np.abs(scores).max())
     np.testing.assert_allclose(
@@ -166,16 +168,16 @@ def test_a_permutation_of_variables_permutes_the_answer(seed: int, spread: float
 def test_places_against_enumeration(seed: int, n: int, top: int, spread: float, share: float) -> None:
     table = random_table(n, min(top, n - 1), seed, spread=spread, impossible=share)
     try:
-        order = Orders(table).start(np.random.default_rng(seed)).order
+        order = random_order(table, np.random.default_rng(seed))
     except DataError:
         return
-    space = Orders(table)
+    space = OrderSpace.of(table)
     total = order_weight(table, tuple(order))
-    assert space.state(order).log_weight == pytest.approx(total, rel=1e-12, abs=1e-12)
+    assert space.init(order).log_weight == pytest.approx(total, rel=1e-12, abs=1e-12)
     for node in range(n):
         rest = [int(v) for v in order if v != node]
         exact = [order_weight(table, (*rest[:p], node, *rest[p:])) for p in range(n)]
-        found = space.places(order, node)
+        found = place_weights(space, space.init(order), node)
         # What is never drawn need not be weighed to the last digit.
         seen = np.array(exact) > max(exact) - 30
         np.testing.assert_allclose(found[seen], np.array(exact)[seen], rtol=1e-12, atol=1e-11)
@@ -186,15 +188,19 @@ def test_places_against_enumeration(seed: int, n: int, top: int, spread: float, 
 @settings(max_examples=20, deadline=None)
 def test_sums_stay_right_over_many_moves(seed: int, spread: float, share: float) -> None:
     table = random_table(9, 3, seed, spread=spread, impossible=share)
-    space, rng = Orders(table), np.random.default_rng(seed)
+    space, rng = OrderSpace.of(table), np.random.default_rng(seed)
     try:
-        state = space.start(rng)
+        state = space.init(random_order(table, rng))
     except DataError:
         return
-    space.relocate(state, 5000, 1.0, rng, space.room())
-    np.testing.assert_allclose(state.logs, space.state(state.order).logs, rtol=1e-12, atol=1e-10)
-    space.arrange(state, 500, 1.0, rng, space.room(), space.desk())
-    np.testing.assert_allclose(state.logs, space.state(state.order).logs, rtol=1e-12, atol=1e-10)
+    for move, count in ((relocate, 5000), (permute_subsets, 500)):
+        before = state.copy()
+        new, _ = move(space, rng, state, count)
+        for old, own in zip(before, state, strict=True):
+            np.testing.assert_array_equal(old, own)  # a move leaves the state that it is given as it is
+        state = new
+        expected = space.init(state.order).log_sums
+        np.testing.assert_allclose(state.log_sums, expected, rtol=1e-12, atol=1e-10)
     assert (state.order[state.place] == np.arange(9)).all()
 
 
@@ -206,7 +212,7 @@ def test_sums_stay_right_over_many_moves(seed: int, spread: float, share: float)
     share=st.sampled_from([0.0, 0.3]),
 )
 @settings(max_examples=25, deadline=None)
-def test_families_of_pairs_against_the_table(
+def test_families_by_parent_against_the_table(
     seed: int, n: int, width: int, spread: float, share: float
 ) -> None:
     rng, width = np.random.default_rng(seed), min(width, n - 1)
@@ -215,22 +221,22 @@ def test_families_of_pairs_against_the_table(
     scores = spread * rng.standard_normal((n, n_subsets(width, top)))
     scores[:, 1:][rng.random((n, scores.shape[1] - 1)) < share] = -np.inf
     table = FamilyTable(tuple("abcdefg"[:n]), candidates, top, scores)
-    found = pairs(rank(table))
+    found = group_by_parent(sort_families(table))
     exact, count = np.full((n, n), -np.inf), 0
     for u in range(n):
         for k, score in enumerate(scores[u]):
             for v in table.parents(u, k) if score > -np.inf else ():
                 exact[u, v] = np.logaddexp(exact[u, v], score)
                 count += 1
-    np.testing.assert_allclose(found.sums(n), exact, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.log_sums(n), exact, rtol=1e-12, atol=1e-12)
     assert len(found.values) == found.start[-1] == count
 
 
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from([10.0, 30.0, 1000.0]))
 @settings(max_examples=25, deadline=None)
-def test_families_that_subsets_outshine_do_not_matter(seed: int, spread: float) -> None:
+def test_families_that_are_negligible_do_not_matter(seed: int, spread: float) -> None:
     table = random_table(6, 4, seed, spread=spread, impossible=0.1)
-    kept = undominated(table)
+    kept = without_negligible(table)
     left_out = (kept.scores == -np.inf) & (table.scores > -np.inf)
     assert left_out.any() or spread < 30
     for node in range(6):
@@ -244,7 +250,7 @@ def test_families_that_subsets_outshine_do_not_matter(seed: int, spread: float) 
 def test_linear_orders_are_drawn_by_their_weights() -> None:
     table, space, order = random_space(5, 3, 2, 3, spread=1.0)
     rng = np.random.default_rng(0)
-    drawn = [tuple(space.linear_order(order, rng).tolist()) for _ in range(5000)]
+    drawn = [tuple(space.linear_order(rng, order).tolist()) for _ in range(5000)]
     possible = linear_orders(order, space.begin)
     assert set(drawn) <= set(possible)
     total = state_weight(table, order, space.begin)
@@ -261,46 +267,45 @@ def all_states(n: int, begin: Index) -> dict[bytes, Index]:
     return states
 
 
-def path(n: int, along: list[int], rest: list[int]) -> Peak:
-    """A peak whose sure edges lead along some variables."""
+def path(n: int, along: list[int], rest: list[int]) -> Mode:
+    """A mode whose certain edges lead along some variables."""
     edges = np.zeros((n, n))
     edges[along[:-1], along[1:]] = 1.0
-    return Peak(np.array([along + rest]), edges[None])
+    return Mode(np.array([along + rest]), edges[None])
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])
-@pytest.mark.parametrize("move", ["relocate", "arrange", "redraw", "jump", "jump backwards"])
+@pytest.mark.parametrize("move", ["relocate", "permute", "redraw", "jump", "jump backwards"])
 def test_each_move_alone_keeps_the_distribution(
     move: str, power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From orders drawn by weight, one move later they still are."""
     table = random_table(5, 2, 8, spread=1.5)
-    space = Orders(table)
-    walker = OrderWalker(OrderSampler.of(table, 3))
+    sampler = OrderSampler.of(table, 3).configured(moves=1, power=power)
+    space = sampler.space
     turned = path(5, [1, 0], [2, 3, 4])
     turned.edges[0, 1, 2] = 1.0
-    ((jump, backwards),) = ways_between(path(5, [0, 1, 2], [3, 4]), turned)
+    ((forwards, backwards),) = jumps_between(path(5, [0, 1, 2], [3, 4]), turned)
     assert backwards.backwards
-    assert not jump.backwards
+    assert not forwards.backwards
     orders = list(itertools.permutations(range(5)))
     logs = np.array([order_weight(table, order) for order in orders])
     target = np.exp(power * (logs - logs.max()))
     target /= target.sum()
-    rng, room = np.random.default_rng(1), space.room()
-    monkeypatch.setattr("polydag.posterior.orders.moves._ARRANGED", 3)
-    desk = space.desk()
+    rng = np.random.default_rng(1)
+    monkeypatch.setattr("polydag.posterior.orders.subset_permutation._SIZE", 3)
     place = {order: k for k, order in enumerate(orders)}
     count, after, moved = 8000, np.zeros(len(orders)), 0
     for k in rng.choice(len(orders), count, p=target):
-        state = space.state(np.array(orders[k]))
+        state = space.init(np.array(orders[k]))
         if move == "relocate":
-            space.relocate(state, 1, power, rng, room)
-        elif move == "arrange":
-            space.arrange(state, 1, power, rng, room, desk)
+            state, _ = relocate(space, rng, state, 1, power)
+        elif move == "permute":
+            state, _ = permute_subsets(space, rng, state, 1, power)
         elif move.startswith("jump"):
-            state = jumped(space, state, jump if move == "jump" else backwards, power, rng)
+            state, _ = jump(space, rng, state, forwards if move == "jump" else backwards, power)
         else:
-            state = walker._redrawn(state, power, rng)
+            state = sampler.redraw_buckets(rng, state)
         now = place[tuple(state.order.tolist())]
         assert state.log_weight == pytest.approx(logs[now], abs=1e-11)
         moved += now != k
@@ -312,15 +317,15 @@ def test_each_move_alone_keeps_the_distribution(
 
 def test_the_search_finds_the_best_network() -> None:
     table = rugged()
-    space = Orders(table)
+    space = OrderSpace.of(table)
     best = exact_posterior(table).best_graph()[1]
     for seed in range(3):
-        found = search(OrderSampler.of(table), 2, random_state=seed)
-        reached = [float(space.best_families(space.state(order))[1].sum()) for order in found.orders]
+        found = find_starts(OrderSampler.of(table), 2, random_state=seed)
+        reached = [float(space.best_families(space.init(order))[1].sum()) for order in found.orders]
         assert max(reached) == pytest.approx(best, abs=1e-6)
         assert min(reached) > best - 10 - 9 * math.log(37)
-        assert found.peak == PROVEN
-    again = search(OrderSampler.of(table), 2, random_state=seed, n_jobs=2)
+        assert found.mode_search == PROVEN
+    again = find_starts(OrderSampler.of(table), 2, random_state=seed, n_jobs=2)
     np.testing.assert_array_equal(found.orders, again.orders)
 
 
@@ -331,8 +336,8 @@ def test_parts_that_are_better_are_taken_over() -> None:
     for child, parent in ((1, 0), (2, 1), (3, 2), (5, 4), (6, 5), (7, 6)):
         scores[child, table.index(child, [parent])] = 300.0
         scores[parent, table.index(parent, [child])] = 200.0
-    space = Orders(table.with_scores(scores))
-    one, other = (space.state(np.array(o)) for o in ([0, 1, 2, 3, 7, 6, 5, 4], [3, 2, 1, 0, 4, 5, 6, 7]))
+    space = OrderSpace.of(table.with_scores(scores))
+    one, other = (space.init(np.array(o)) for o in ([0, 1, 2, 3, 7, 6, 5, 4], [3, 2, 1, 0, 4, 5, 6, 7]))
     assert one.log_weight == pytest.approx(1500) == other.log_weight
-    assert combined(space, one, other).log_weight == pytest.approx(1800)
-    assert combined(space, other, one).log_weight == pytest.approx(1800)
+    assert crossover(space, one, other).log_weight == pytest.approx(1800)
+    assert crossover(space, other, one).log_weight == pytest.approx(1800)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from polydag.errors import UsageError
 from polydag.learners.base import Estimator
-from polydag.parameters import Either, Settings, check, number, one_of, optional, setting, whole
+from polydag.parameters import Either, Settings, check, key_of, number, one_of, optional, setting, whole
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,16 @@ def test_the_message_names_parameter_expectation_and_value() -> None:
     with pytest.raises(UsageError, match=r"^penalty must be a number above 0 or 'auto'; got 'bic'\.$"):
         check("penalty", "bic", either)
     assert optional(either).accepts(None)
+
+
+def test_a_registry_is_consulted_when_the_parameter_is_checked() -> None:
+    registry = {"expm": 1}
+    constraint = key_of(registry)
+    with pytest.raises(UsageError, match=r"^acyclicity must be one of expm; got 'mine'\.$"):
+        check("acyclicity", "mine", constraint)
+    registry["mine"] = 2
+    check("acyclicity", "mine", constraint)
+    assert not constraint.accepts(["mine"])
 
 
 def test_settings_are_frozen_and_checked_when_changed() -> None:

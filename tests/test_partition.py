@@ -18,11 +18,12 @@ from polydag.checkpoint import saving
 from polydag.errors import DataError
 from polydag.posterior.dags import _partitions_kernels as _kernels
 from polydag.posterior.dags.partition_posterior import partition_posterior
-from polydag.posterior.dags.partitions import Partitions, State
-from polydag.posterior.families import sorted_families as ranked
-from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.dags.partitions import PartitionSampler
+from polydag.posterior.families import sorted_families
+from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
+from polydag.posterior.mcmc.chains import Chains
 from tables import random_table
 from test_dag_samples import log_scores, uniform_over_dags
 
@@ -74,16 +75,16 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_weights_by_enumeration(name: str) -> None:
-    partitions = Partitions(TABLES[name])
+    partitions = PartitionSampler.of(TABLES[name])
     expected = log_weights(name)
-    found = [partitions.state(np.array(level)).log_weight for level in expected]
+    found = [partitions.init(np.array(level)).log_weight for level in expected]
     np.testing.assert_allclose(found, list(expected.values()), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_edges_by_enumeration(name: str) -> None:
     table = TABLES[name]
-    partitions = Partitions(table)
+    partitions = PartitionSampler.of(table)
     tolerance = 1e-12 + 16 * np.spacing(np.abs(table.scores[table.scores > -np.inf]).max() * table.n)
     for level, (dags, logs) in list(by_partition(name).items())[::5]:
         if logs.max() == -np.inf:
@@ -91,7 +92,7 @@ def test_edges_by_enumeration(name: str) -> None:
         chance = np.exp(logs - logs.max())
         expected = np.tensordot(chance / chance.sum(), dags, 1)
         np.testing.assert_allclose(
-            partitions.edges(partitions.state(np.array(level))), expected, rtol=0, atol=tolerance
+            partitions.edges(partitions.init(np.array(level))), expected, rtol=0, atol=tolerance
         )
 
 
@@ -113,11 +114,11 @@ def moved(level: tuple[int, ...], node: int, place: int) -> tuple[int, ...] | No
 @pytest.mark.parametrize("name", TABLES)
 def test_all_places_of_one_variable(name: str) -> None:
     table = TABLES[name]
-    partitions = Partitions(table)
+    partitions = PartitionSampler.of(table)
     weights = log_weights(name)
     for level in list(weights)[::3]:
         for node in range(table.n):
-            found = partitions.places(np.array(level), node)
+            found = partitions.place_weights(np.array(level), node)
             targets = [moved(level, node, place) for place in range(len(found))]
             assert moved(level, node, len(found)) is None
             expected = [weights[target] for target in targets if target is not None]
@@ -131,12 +132,12 @@ def test_all_places_of_one_variable(name: str) -> None:
 def test_each_kind_of_move_keeps_the_posterior(name: str, moves: tuple[int, int, int]) -> None:
     """Visits to every partition against its probability, with errors from 40 batches of one long chain."""
     table = TABLES[name]
-    partitions = Partitions(table)
+    partitions = PartitionSampler.of(table)
     rng = np.random.default_rng(4)
-    state = partitions.start(rng)
+    state = partitions.init(partitions.random_position(rng))
     visits = np.empty((20_000, table.n), dtype=np.int64)
     for k in range(len(visits)):
-        _kernels.sweep(partitions.ranked, partitions._place, *state, *moves, 1.0, rng)
+        _kernels.sweep(partitions.families, partitions.candidate_index, *state, *moves, 1.0, rng)
         visits[k] = state.level
     total = np.logaddexp.reduce(list(log_weights(name).values()))
     for level, log_weight in log_weights(name).items():
@@ -149,14 +150,14 @@ def test_each_kind_of_move_keeps_the_posterior(name: str, moves: tuple[int, int,
 def test_the_chain_gives_the_posterior_uniform_over_dags() -> None:
     table = random_table(5, 4, 6, 2.0)
     expected = np.tensordot(uniform_over_dags(table), all_dags(5), 1)
-    partitions = Partitions(table)
+    partitions = PartitionSampler.of(table).configured(moves=10)
     rng = np.random.default_rng(1)
-    state = partitions.start(rng)
+    state = partitions.init(partitions.random_position(rng))
     edges, drawn = np.zeros((2, 5, 5))
     for _ in range(20_000):
-        state, _ = partitions.advance(state, 1.0, 10, rng)
+        state, _ = partitions.step(rng, state)
         edges += partitions.edges(state)
-        drawn += partitions.dag(state.level, rng)
+        drawn += partitions.draw_dag(rng, state.level)
     assert np.abs(edges / 20_000 - expected).max() < 0.015
     assert np.abs(drawn / 20_000 - expected).max() < 0.015
 
@@ -164,12 +165,12 @@ def test_the_chain_gives_the_posterior_uniform_over_dags() -> None:
 @pytest.mark.parametrize("moves", [(1, 0, 0), (0, 4, 0), (0, 2, 2)], ids=["places", "proposals", "reversals"])
 def test_a_flattened_target(moves: tuple[int, int, int]) -> None:
     """Visits go by the weights to a power."""
-    partitions = Partitions(TABLES["all"])
+    partitions = PartitionSampler.of(TABLES["all"])
     rng = np.random.default_rng(4)
-    state = partitions.start(rng)
+    state = partitions.init(partitions.random_position(rng))
     visits = np.empty((20_000, 4), dtype=np.int64)
     for k in range(len(visits)):
-        _kernels.sweep(partitions.ranked, partitions._place, *state, *moves, 0.5, rng)
+        _kernels.sweep(partitions.families, partitions.candidate_index, *state, *moves, 0.5, rng)
         visits[k] = state.level
     flat = {level: 0.5 * log_weight for level, log_weight in log_weights("all").items()}
     total = np.logaddexp.reduce(list(flat.values()))
@@ -179,17 +180,17 @@ def test_a_flattened_target(moves: tuple[int, int, int]) -> None:
         assert abs(here.mean() - math.exp(log_weight - total)) < 5 * error + 2e-3
 
 
-def test_advancing_changes_nothing_it_was_given() -> None:
-    partitions = Partitions(random_table(6, 3, 0))
-    state = partitions.start(np.random.default_rng(0))
-    before = State(state.level.copy(), state.logs.copy())
-    first, share = partitions.advance(state, 1.0, 70, np.random.default_rng(1))
-    again, _ = partitions.advance(state, 1.0, 70, np.random.default_rng(1))
-    assert 0 < share < 1
-    np.testing.assert_array_equal(state.level, before.level)
-    np.testing.assert_array_equal(state.logs, before.logs)
+def test_a_step_changes_nothing_it_was_given() -> None:
+    partitions = PartitionSampler.of(random_table(6, 3, 0)).configured(moves=70)
+    state = partitions.init(partitions.random_position(np.random.default_rng(0)))
+    level, log_sums = state.level.copy(), state.log_sums.copy()
+    first, info = partitions.step(np.random.default_rng(1), state)
+    again, _ = partitions.step(np.random.default_rng(1), state)
+    assert 0 < info.acceptance < 1
+    np.testing.assert_array_equal(state.level, level)
+    np.testing.assert_array_equal(state.log_sums, log_sums)
     np.testing.assert_array_equal(first.level, again.level)
-    np.testing.assert_allclose(first.logs, partitions.state(first.level).logs, rtol=1e-13)
+    np.testing.assert_allclose(first.log_sums, partitions.init(first.level).log_sums, rtol=1e-13)
 
 
 @given(seed=st.integers(0, 10**6), order=st.permutations(range(5)))
@@ -201,15 +202,13 @@ def test_a_permutation_of_variables_changes_no_weight(seed: int, order: list[int
         parents = [order[v] for v in table.parents(node, s)]
         scores[node, s] = table.scores[order[node], table.index(order[node], parents)]
     rng = np.random.default_rng(seed)
-    partitions = Partitions(table)
-    level = partitions.start(rng).level
-    other = Partitions(table.with_scores(scores))
-    assert other.state(level[order]).log_weight == pytest.approx(
-        partitions.state(level).log_weight, rel=1e-12
-    )
+    partitions = PartitionSampler.of(table)
+    level = partitions.random_position(rng)
+    other = PartitionSampler.of(table.with_scores(scores))
+    assert other.init(level[order]).log_weight == pytest.approx(partitions.init(level).log_weight, rel=1e-12)
     np.testing.assert_allclose(
-        other.edges(other.state(level[order])),
-        partitions.edges(partitions.state(level))[np.ix_(order, order)],
+        other.edges(other.init(level[order])),
+        partitions.edges(partitions.init(level))[np.ix_(order, order)],
         atol=1e-12,
     )
 
@@ -232,14 +231,14 @@ def test_many_variables(n: int, c: int, top: int, spread: float) -> None:
     kept = np.array([np.sort(rng.choice(others, c, replace=False)) for others in all_others(n)])
     scores = spread * rng.standard_normal((n, n_subsets(c, top)))
     table = FamilyTable(tuple(f"v{i}" for i in range(n)), kept, top, scores)
-    partitions = Partitions(table)
-    state = partitions.start(rng)
+    partitions = PartitionSampler.of(table).configured(moves=10)
+    state = partitions.init(partitions.random_position(rng))
     for _ in range(2):
-        state, _ = partitions.advance(state, 1.0, 10, rng)
+        state, _ = partitions.step(rng, state)
     expected = [plain(table, state.level, node) for node in range(n)]
-    np.testing.assert_allclose(state.logs, expected, rtol=1e-12)
+    np.testing.assert_allclose(state.log_sums, expected, rtol=1e-12)
     node = n // 2
-    weights = partitions.places(state.level, node)
+    weights = partitions.place_weights(state.level, node)
     for place in range(0, len(weights), 7):
         target = moved(tuple(state.level.tolist()), node, place)
         assert target is not None
@@ -251,9 +250,9 @@ def test_many_variables(n: int, c: int, top: int, spread: float) -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     table = random_table(6, 3, 1, 300.0)
     level = np.array([0, 1, 1, 2, 3, 2])
-    expected = Partitions(table).state(level).logs
-    monkeypatch.setattr(ranked, "_BLOCK", block)
-    np.testing.assert_allclose(Partitions(table).state(level).logs, expected, rtol=1e-13)
+    expected = PartitionSampler.of(table).init(level).log_sums
+    monkeypatch.setattr(sorted_families, "_LONGEST", block)
+    np.testing.assert_allclose(PartitionSampler.of(table).init(level).log_sums, expected, rtol=1e-13)
 
 
 def test_what_is_never_allowed() -> None:
@@ -261,17 +260,17 @@ def test_what_is_never_allowed() -> None:
     scores = table.scores.copy()
     scores[1] = -np.inf
     with pytest.raises(DataError, match="No parent set of b"):
-        rank(table.with_scores(scores))
+        sort_families(table.with_scores(scores))
     scores = table.scores.copy()
     scores[:, 0] = -np.inf
     with pytest.raises(DataError, match="No order"):
-        Partitions(table.with_scores(scores)).start(np.random.default_rng(0))
+        PartitionSampler.of(table.with_scores(scores)).random_position(np.random.default_rng(0))
 
 
 def test_posterior_by_partitions() -> None:
     """Everything that a posterior tells, against enumeration."""
     table = TABLES["all"]
-    posterior = partition_posterior(table, n_chains=2, n_steps=20_000, random_state=0)
+    posterior = partition_posterior(table, chains=Chains(n_chains=2, n_steps=20_000), random_state=0)
     chance, dags = uniform_over_dags(table), np.array(all_dags(4))
     expected = np.tensordot(chance, dags, 1)
     assert posterior.diagnostics is not None
@@ -297,7 +296,7 @@ def test_posterior_by_partitions() -> None:
 def test_draws_do_not_depend_on_processes() -> None:
     table = random_table(6, 3, 3)
     one, two = (
-        partition_posterior(table, n_chains=2, n_steps=400, n_jobs=n_jobs, random_state=5)
+        partition_posterior(table, chains=Chains(n_chains=2, n_steps=400), n_jobs=n_jobs, random_state=5)
         for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.draws.levels, two.draws.levels)
@@ -309,7 +308,7 @@ def test_stored_blocks_give_the_same_draws(tmp_path: Path) -> None:
 
     def run() -> NDArray[np.int16]:
         levels: NDArray[np.int16] = partition_posterior(
-            table, n_chains=2, n_steps=400, random_state=5
+            table, chains=Chains(n_chains=2, n_steps=400), random_state=5
         ).draws.levels
         return levels
 

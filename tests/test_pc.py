@@ -23,6 +23,8 @@ from polydag.search.pc import make_test, pc
 from polydag.search.pc.sweeps import Plan, lists, sweep
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 RULE = pytest.mark.parametrize("rule", ["majority", "conservative"])
 seeds = st.integers(0, 2**32 - 1)
 

@@ -1,4 +1,4 @@
-"""Pictures: every node and edge is drawn, nothing overlaps, and the same graph gives the same text."""
+"""Pictures of graphs: every node and edge is drawn, nothing overlaps, and output is deterministic."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
-from polydag.plot.drawing import NEGATIVE, PLAIN, POSITIVE, arrange, shortened, text_width
+from polydag.plot.graph_drawing import arrange
+from polydag.plot.horizontal_positions import nearest_positions
 from polydag.plot.layers import assign, crossings, downward, layered
-from polydag.plot.places import closest
+from polydag.plot.svg_style import NEGATIVE, PLAIN, POSITIVE, shortened, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -103,13 +104,13 @@ def test_layers_hold_edges_of_length_one_and_crossings_are_counted(graph: Graph)
 def test_places_are_the_least_squares_ones(items: list[tuple[float, float, float]]) -> None:
     wishes, weights, gaps = (list(column) for column in zip(*items, strict=True))
     apart = gaps[1:]
-    places = np.array(closest(wishes, weights, apart))
+    places = np.array(nearest_positions(wishes, weights, apart))
     assert (np.diff(places) >= np.array(apart) - 1e-9).all()
 
     def cost(x: NDArray[np.float64]) -> float:
         return float(np.array(weights) @ (x - np.array(wishes)) ** 2)
 
-    # The problem is convex, so that no small feasible step may help: random ones are tried.
+    # The problem is convex, so no small feasible step can improve it; random steps are tried.
     rng = np.random.default_rng(0)
     for _ in range(200):
         other = places + rng.normal(0, 0.3, len(places))

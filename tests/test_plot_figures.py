@@ -1,4 +1,4 @@
-"""Figures of the tasks paper: one scale for all panels, rare edges on top, files that are not too large."""
+"""Figures of the tasks paper: a common scale for all panels, rare edges on top, small files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polydag.plot.charts import COLOURS, Bundle, Line, Panel, line_charts
+from polydag.plot.line_and_box_charts import COLOURS, Bundle, Line, Panel, line_charts
 from polydag.reproduce import brain
 from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import roc_points
@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def learning_curves(d: int, sizes: tuple[int, ...], highest: float) -> pd.DataFrame:
-    """A table as figures 2 and 4 have it, of random posteriors; true edges come first."""
+    """A table in the form of figures 2 and 4, with random posteriors; true edges come first."""
     rng = np.random.default_rng(0)
     pairs = list(itertools.permutations(range(d), 2))
     kinds = dict.fromkeys(pairs, "no edge")
@@ -62,10 +62,10 @@ def test_more_than_a_thousand_lines_a_panel_stay_a_small_file() -> None:
 
 def test_bundles_go_through_their_points() -> None:
     values = [[0.0, 0.5, 1.0], [1.0, float("nan"), 0.25], [0.3, 0.3, 0.3], [0.3, 0.3, 0.3]]
-    picture = line_charts([Panel("p", "x", [1, 2, 3], [Bundle("all", values)], top=1.0)])
+    picture = line_charts([Panel("p", "x", [1, 2, 3], [Bundle("all", values)], y_max=1.0)])
     (path,) = (p.attrib["d"] for p in ElementTree.fromstring(picture).iter(f"{SVG}path") if p.get("fill"))
     lines = path.split("M")[1:]
-    assert len(lines) == 3  # equal ones are drawn once
+    assert len(lines) == 3  # identical lines are drawn once
     for line, expected in zip(lines, values, strict=False):
         start, steps = (np.array(part.split(), dtype=float).reshape(-1, 2) for part in line.split("l"))
         points = np.cumsum(np.vstack([start, steps]), axis=0)
@@ -74,9 +74,9 @@ def test_bundles_go_through_their_points() -> None:
 
 
 def test_single_points_and_error_bars_beyond_the_axis_are_drawn() -> None:
-    dash = line_charts([Panel("p", "x", [1], [Bundle("one", [[0.5]])], top=1.0)])
+    dash = line_charts([Panel("p", "x", [1], [Bundle("one", [[0.5]])], y_max=1.0)])
     assert 'd="M165 104h8"' in dash
-    bars = line_charts([Panel("p", "x", [1], [Line("one", [0.9], [0.4])], top=1.0)])
+    bars = line_charts([Panel("p", "x", [1], [Line("one", [0.9], [0.4])], y_max=1.0)])
     assert 'd="M169.0 104.0V30.0"' in bars
 
 

@@ -16,7 +16,7 @@ from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.studies.cluster import computing_on
-from polydag.studies.posterior import PosteriorConfig
+from polydag.studies.posterior import PosteriorConfig, settings_of
 
 
 @pytest.fixture
@@ -92,13 +92,13 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
             PosteriorConfig(data=(holes,), missing=how, settings={"max_parents": 2}), tmp_path / how
         )
         assert result.n == n
-        assert any("2 " in note and ("left out" in note or "filled in" in note) for note in result.notes)
+        assert any("2 " in note and ("dropped" in note or "imputed" in note) for note in result.notes)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--method", "guess"], 2, "Known are auto, exact, mcmc"),
+        (["--method", "guess"], 2, "Known are auto, exact, weighted, mcmc"),
         (["--bootstrap", "5"], 2, "--bootstrap is not for it"),
         (["--set", "max_parents=2.5"], 2, "whole number"),
         (["--set", "colour=red"], 2, "has no setting colour"),
@@ -115,6 +115,14 @@ def test_what_cannot_be_is_told(
     assert got == code
     assert told in " ".join(said.split())
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["n_steps", "chains__n_steps", "n-steps"])
+def test_settings_of_chains_have_their_own_names(name: str) -> None:
+    settings = settings_of(PosteriorConfig(data=("x.csv",), settings={name: 400}))
+    assert settings["n_steps"] == 400
+    assert settings["n_chains"] == 4
+    assert "chains" not in settings
 
 
 @pytest.fixture

@@ -15,16 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag import FederatedNotears, GaussianStats, Notears, Regimes, simulate
+from over_parties import learned
+from polydag import GaussianStats, Notears, Regimes, simulate
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
 from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.voting import Voting
-from polydag.federated.models.linear_site import LinearLocal
-from polydag.federated.models.regime_groups import centre_question
+from polydag.federated.methods.voting_party import VotingParty
+from polydag.federated.models.linear_party import LinearParty
+from polydag.federated.models.regimes import centre_question
+from polydag.federated.protocol.coordinator import DONE, STOPPED, UNWILLING
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.engine import begin
-from polydag.federated.protocol.machine import DONE, STOPPED, UNWILLING, SiteState
 from polydag.federated.protocol.messages import (
     AGREE,
     ANSWER,
@@ -38,28 +40,31 @@ from polydag.federated.protocol.messages import (
 )
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.federated.protocol.resume import pack, unpack
-from polydag.federated.protocol.site_protection import Guard
-from polydag.privacy import differencing as rules
-from polydag.privacy import ledger
+from polydag.federated.protocol.site import SiteState
+from polydag.federated.protocol.site_protection import SiteProtection
+from polydag.privacy import differencing, ledger
 from polydag.privacy.ledger import Entry
 from polydag.privacy.masking.identities import Identity
+
+pytestmark = pytest.mark.portable
 
 D = 4
 NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)
 
 
-def sites_of(n: int, **guard: Any) -> dict[str, Site]:
+def sites_of(n: int, **protection: Any) -> dict[str, Site]:
     dag = simulate.dag(D, expected_edges=4, random_state=0)
     names = [f"site {k}" for k in range(n)]
     identities = {name: Identity() for name in names}
     directory = {name: identity.public for name, identity in identities.items()}
     return {
         name: Site(
-            LinearLocal(
-                GaussianStats.from_data(simulate.linear(dag, n=30 + 5 * k, random_state=k)), Notears()
+            VotingParty(
+                LinearParty(GaussianStats.from_data(simulate.linear(dag, n=30 + 5 * k, random_state=k))),
+                Notears(),
             ),
-            guard=Guard(identities[name], directory, **guard),
+            protection=SiteProtection(identities[name], directory, **protection),
         )
         for k, name in enumerate(names)
     }
@@ -109,8 +114,8 @@ def rows() -> pd.DataFrame:
 @pytest.mark.parametrize("method", ["admm", "moments", "fedavg", "voting"])
 def test_masked_equals_unmasked(method: str, rows: pd.DataFrame) -> None:
     parts = [rows.iloc[k::6] for k in range(6)]
-    hidden = FederatedNotears(method=method).fit(parts)
-    plain = FederatedNotears(method=method, privacy="none").fit(parts)
+    hidden = learned(parts, method=method)
+    plain = learned(parts, method=method, privacy="none")
     assert np.array_equal(hidden.graph_.adjacency, plain.graph_.adjacency)
     assert np.abs(hidden.weights_ - plain.weights_).max() < 1e-6
     assert hidden.disclosure_["masked"].all()
@@ -124,21 +129,21 @@ def test_masked_equals_unmasked(method: str, rows: pd.DataFrame) -> None:
 
 def test_any_penalty_that_is_chosen_by_stability_takes_groups_of_parties(rows: pd.DataFrame) -> None:
     parts = [rows.iloc[k::12] for k in range(12)]
-    model = FederatedNotears(method="moments", lambda_="stability", random_state=0).fit(parts)
+    model = learned(parts, method="voting", lambda_="stability", random_state=0)
     assert model.graph_.is_dag
     assert set(model.disclosure_.groupby("round")["site"].nunique()) == {6, 12}
 
 
 def test_two_parties_are_told_what_to_do(rows: pd.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"at least 3 sites, and there are 2.*privacy='none'"):
-        FederatedNotears().fit([rows, rows])
+    with pytest.raises(UsageError, match=r"at least 3 sites, and there are 2.*mode='none'"):
+        learned([rows, rows])
     with pytest.raises(UsageError, match="more than half"):
-        FederatedNotears(method="fedavg", quorum=2).fit([rows] * 5)
+        learned([rows] * 5, method="fedavg", quorum=2)
 
 
 def test_a_number_too_large_for_the_ring_is_named_and_the_study_stops(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"site 2 does not take part: scatter.* of column x3 cannot .* units"):
-        FederatedNotears(method="moments").fit([rows, rows.assign(x3=rows["x3"] * 1e28), rows])
+        learned([rows, rows.assign(x3=rows["x3"] * 1e28), rows], method="moments")
 
 
 @pytest.mark.parametrize("program", [Moments(NAMES), Voting(NAMES)], ids=["moments", "voting"])
@@ -195,11 +200,11 @@ def test_a_site_that_drops_out_takes_its_group_along_and_the_rest_is_exact() -> 
     gone = without("site 5", lambda m: m.round == 2 and m.phase == CONTRIBUTION)
     end = run(masked(Repeated(3)), sites, carry=gone)
     assert end.coordinator.status == DONE, end.coordinator.reason
-    group = next(group for group in rules.groups(tuple(sites)) if "site 5" in group)
+    group = next(group for group in differencing.groups(tuple(sites)) if "site 5" in group)
     left = sum(count for name, count in rows.items() if name not in group)
     assert end.coordinator.result["found"].tolist() == [sum(rows.values()), left, sum(rows.values())]
     assert end.coordinator.result["sites"].tolist() == [7, 7 - len(group), 7]
-    sets = ledger.sets_of(ledger.parse(end.sites["site 0"].ledger))
+    sets = ledger.summed_sets(ledger.parse(end.sites["site 0"].ledger))
     assert sorted(map(len, sets)) == [7 - len(group), 7]
 
 
@@ -210,7 +215,7 @@ def test_sites_may_drop_out_between_their_numbers_and_the_opening() -> None:
     assert end.status == DONE, end.reason
     assert end.result["sites"].tolist() == [6, 6]
     both = lambda m: [] if m.phase == OPEN and m.sender in ("site 1", "site 2") else [m]  # noqa: E731
-    end = run(masked(Repeated(1), threshold=5), sites, carry=both).coordinator
+    end = run(masked(Repeated(1), quorum=5), sites, carry=both).coordinator
     assert end.status == STOPPED
     assert "site 1, site 2" in end.reason
 
@@ -218,13 +223,13 @@ def test_sites_may_drop_out_between_their_numbers_and_the_opening() -> None:
 def test_in_the_first_sum_any_three_survivors_will_do_and_later_they_will_not() -> None:
     sites = sites_of(5)
     gone = lambda m: [] if m.sender in ("site 3", "site 4") and m.phase == CONTRIBUTION else [m]  # noqa: E731
-    end = run(masked(Repeated(1), threshold=3), sites, carry=gone).coordinator
+    end = run(masked(Repeated(1), quorum=3), sites, carry=gone).coordinator
     assert end.status == DONE, end.reason
     assert end.result["sites"].tolist() == [3]
     late = without("site 3", lambda m: m.round == 2 and m.phase == CONTRIBUTION)
-    end = run(masked(Repeated(2), threshold=3), sites, carry=late).coordinator
+    end = run(masked(Repeated(2), quorum=3), sites, carry=late).coordinator
     assert end.status == STOPPED
-    assert "show single ones beside earlier sums" in end.reason
+    assert "reveal single ones in combination with earlier sums" in end.reason
 
 
 def test_a_site_that_is_away_while_secrets_are_shared_out_is_left_out_of_the_block() -> None:
@@ -260,7 +265,7 @@ def test_forged_changed_replayed_and_reordered_messages_are_refused_with_the_sen
     told = "\n".join(end.refusals)
     for name in sites:
         assert f"refused a message from {name}: its tag does not fit" in told
-    assert "from mallory: it is not a member" in told
+    assert "from mallory: it is not a site of this study" in told
 
 
 @pytest.mark.parametrize("program", [Repeated(2), Repeated(2, tolerates_absence=False)])
@@ -295,7 +300,7 @@ def test_a_malformed_message_of_any_phase_is_refused_though_it_comes_first(phase
 
 def test_a_coordinator_with_two_lists_is_found_out() -> None:
     sites = sites_of(6)
-    coordinator = masked(Repeated(1), threshold=4)
+    coordinator = masked(Repeated(1), quorum=4)
 
     def lying(message: Message) -> list[Message]:
         if message.phase in (OPEN, AGREE) and message.sender == COORDINATOR and message.recipient == "site 0":
@@ -320,13 +325,16 @@ def test_sites_insist_on_masks_members_and_identities() -> None:
     stranger = {**sites, "site 3": sites_of(4)["site 3"]}  # another identity than the directory says
     end = run(masked(Moments(NAMES)), stranger).coordinator
     assert "in the name of site 3 is not signed by site 3" in end.reason
-    known = sites["site 1"].guard
+    known = sites["site 1"].protection
     assert known is not None
     few = {name: value for name, value in known.directory.items() if name != "site 2"}
-    narrow = {**sites, "site 1": dataclasses.replace(sites["site 1"], guard=Guard(known.identity, few))}
+    narrow = {
+        **sites,
+        "site 1": dataclasses.replace(sites["site 1"], protection=SiteProtection(known.identity, few)),
+    }
     end = run(masked(Moments(NAMES)), narrow).coordinator
     assert "site 2 is not in this site's directory" in end.reason
-    strict = sites_of(4, least=5)
+    strict = sites_of(4, min_sites=5)
     end = run(masked(Moments(NAMES)), strict).coordinator
     assert "at least 5 sites" in end.reason
 
@@ -372,7 +380,7 @@ def test_no_combination_of_allowed_sums_shows_fewer_than_three_sites(sets: list[
     kept: list[list[str]] = []
     for each in sets:
         new = [str(k) for k in each]
-        if rules.objection(kept, new) is None:
+        if differencing.objection(kept, new) is None:
             kept.append(new)
     if kept:
         incidence = np.array([[str(k) in each for k in range(12)] for each in kept], dtype=float)
@@ -388,15 +396,15 @@ def test_no_combination_of_allowed_sums_shows_fewer_than_three_sites(sets: list[
 
 def test_groups_cover_all_sites_and_any_of_their_unions_is_allowed() -> None:
     for n in range(3, 14):
-        members = [str(k) for k in range(n)]
-        divided = rules.groups(members)
-        assert [site for group in divided for site in group] == members
+        all_sites = [str(k) for k in range(n)]
+        divided = differencing.groups(all_sites)
+        assert [site for group in divided for site in group] == all_sites
         assert min(map(len, divided)) >= 3
         kept: list[list[str]] = []
         for size in range(1, len(divided) + 1):
             for chosen in itertools.combinations(divided, size):
                 union = [site for group in chosen for site in group]
-                assert rules.objection(kept, union) is None
+                assert differencing.objection(kept, union) is None
                 kept.append(union)
 
 
@@ -405,21 +413,21 @@ def test_ledgers_are_kept_over_studies_and_rule_out_a_later_difference(
 ) -> None:
     parts = {f"site {k}": rows.iloc[k::5] for k in range(5)}
     setting = {"method": "moments", "ledgers": str(tmp_path / "ledgers")}
-    FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+    learned(parts, **setting)
     file = tmp_path / "ledgers" / "site 0.jsonl"
-    first = ledger.read_whole(file)
+    first = ledger.read_intact(file)
     assert {entry.kind for entry in first} == {"data", "protocol", "sum"}
-    FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
-    assert len(ledger.read_whole(file)) == 2 * len(first)
+    learned(parts, **setting)
+    assert len(ledger.read_intact(file)) == 2 * len(first)
     assert file.stat().st_mode & 0o077 == 0
     fewer = {name: part for name, part in parts.items() if name != "site 4"}
     with pytest.raises(DataError, match=r"would show the part of site 4 alone"):
-        FederatedNotears(**setting).fit(fewer)  # type: ignore[arg-type]
+        learned(fewer, **setting)
     lines = file.read_text().splitlines()
     changed = json.loads(lines[3]) | {"bytes": 1}
     file.write_text("\n".join([*lines[:3], json.dumps(changed), *lines[4:]]) + "\n")
     with pytest.raises(DataError, match="entry 4 does not fit"):
-        FederatedNotears(**setting).fit(parts)  # type: ignore[arg-type]
+        learned(parts, **setting)
 
 
 def entries(count: int) -> list[Entry]:
@@ -431,18 +439,20 @@ def entries(count: int) -> list[Entry]:
 def test_any_change_of_a_ledger_breaks_its_chain_there(n: int, data: st.DataObject) -> None:
     lines = ledger.add(ledger.add((), entries(1)), entries(n - 1))
     chain = list(ledger.parse(lines))
-    assert ledger.broken(chain) is None
+    assert ledger.first_broken(chain) is None
     place = data.draw(st.integers(0, n - 2))
-    assert ledger.broken([*chain[:place], chain[place]._replace(bytes=17), *chain[place + 1 :]]) == place
-    assert ledger.broken([*chain[:place], *chain[place + 1 :]]) == place
-    assert ledger.broken([*chain[:place], chain[place + 1], chain[place], *chain[place + 2 :]]) == place
-    assert ledger.broken([*chain[:place], chain[place], *chain[place:]]) == place + 1
+    assert (
+        ledger.first_broken([*chain[:place], chain[place]._replace(bytes=17), *chain[place + 1 :]]) == place
+    )
+    assert ledger.first_broken([*chain[:place], *chain[place + 1 :]]) == place
+    assert ledger.first_broken([*chain[:place], chain[place + 1], chain[place], *chain[place + 2 :]]) == place
+    assert ledger.first_broken([*chain[:place], chain[place], *chain[place:]]) == place + 1
 
 
 def test_a_site_state_holds_no_open_numbers(rows: pd.DataFrame) -> None:
     sites = sites_of(4)
     end = run(masked(Moments(NAMES)), sites)
-    own = sites["site 0"].local.stats  # type: ignore[attr-defined]
+    own = sites["site 0"].local.data  # type: ignore[attr-defined]
     state: SiteState = end.sites["site 0"]
     held = np.concatenate(
         [np.ravel(a) for a in end.coordinator.summing.values() if isinstance(a, np.ndarray)]
@@ -473,8 +483,8 @@ def test_units_do_not_matter_under_masks(rows: pd.DataFrame, method: str, factor
     """Also those of one column among others: platelets in thousands beside a share."""
     for scaled in (rows * factor, rows.assign(x3=rows["x3"] * factor)):
         parts = [scaled.iloc[k::4] for k in range(4)]
-        hidden = FederatedNotears(method=method).fit(parts)
-        plain = FederatedNotears(method=method, privacy="none").fit(parts)
+        hidden = learned(parts, method=method)
+        plain = learned(parts, method=method, privacy="none")
         assert np.array_equal(hidden.graph_.adjacency, plain.graph_.adjacency)
         sizes = scaled.std().to_numpy()
         relative = np.abs(hidden.weights_ - plain.weights_) * sizes[:, None] / sizes
@@ -484,7 +494,7 @@ def test_units_do_not_matter_under_masks(rows: pd.DataFrame, method: str, factor
 
 def test_moments_of_large_numbers_under_masks(rows: pd.DataFrame) -> None:
     late = rows.assign(x2=1.7e12 + 1e9 * rows["x2"])  # milliseconds since 1970
-    model = FederatedNotears(method="moments").fit([late.iloc[k::3] for k in range(3)])
+    model = learned([late.iloc[k::3] for k in range(3)], method="moments")
     assert model.n_rounds_ == 2
     assert np.array_equal(model.graph_.adjacency, Notears().fit(late).graph_.adjacency)
 
@@ -494,6 +504,6 @@ def test_rows_that_few_sites_have_are_told_as_not_hidden(rows: pd.DataFrame) -> 
     treated = Regimes({frozenset({"x3"}): watched[2]})
     tables = {"a": watched[0], "b": watched[1], "c": watched[2], "south": treated}
     with pytest.warns(DataWarning, match="Only south has rows in which x3 was set: .* masked or not"):
-        model = FederatedNotears(method="moments").fit(tables)
+        model = learned(tables, method="moments")
     assert "Only south has rows" in model.protection_
-    FederatedNotears(method="moments", privacy="none").fit(tables)
+    learned(tables, method="moments", privacy="none")

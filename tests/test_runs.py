@@ -1,4 +1,4 @@
-"""Run folders: complete, repeatable, never half-written, and resumed with the same result."""
+"""Run folders: complete, reproducible, never half-written, and resumed with the same result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILES = {
 
 
 class Pieces(StructureLearner):
-    """A toy that works in four random pieces and can be stopped after some of them."""
+    """A toy learner that works in four random pieces and can be stopped after some of them."""
 
     stop_after: int | None = None
     computed: list[int] = []  # noqa: RUF012  # shared on purpose: counts over all instances
@@ -69,7 +69,7 @@ class Pieces(StructureLearner):
 
 
 class Undirected(StructureLearner):
-    """A toy whose answer is a CPDAG."""
+    """A toy learner that returns a CPDAG."""
 
     def fit(self, X: Any, y: None = None) -> Self:
         graph = Graph.from_edges(X.names, [("x0", "x2"), ("x1", "x2")], [("x2", "x3")])
@@ -146,7 +146,7 @@ def test_an_existing_folder_is_kept(data: str) -> None:
     config = Config(data=(data,), method="equal-variance", seed=1)
     runs.perform(config, "run")
     before = contents(Path("run"))
-    with pytest.raises(UsageError, match="run exists already"):
+    with pytest.raises(UsageError, match="run already exists"):
         runs.perform(config, "run")
     assert contents(Path("run")) == before
     runs.perform(dataclasses.replace(config, columns=("x0", "x1")), "run", force=True)
@@ -158,7 +158,7 @@ def test_force_deletes_nothing_of_others(data: str) -> None:
     config = Config(data=(data,), method="equal-variance")
     Path("mine").mkdir()
     Path("mine/thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match=r"holds thesis.tex"):
+    with pytest.raises(UsageError, match=r"contains thesis.tex"):
         runs.perform(config, "mine", force=True)
     Path("file").write_text("x")
     with pytest.raises(UsageError, match="is a file"):
@@ -167,7 +167,7 @@ def test_force_deletes_nothing_of_others(data: str) -> None:
     Path("empty").mkdir()
     runs.perform(config, "empty")
     Path("empty/notes.txt").write_text("seen by the board")
-    with pytest.raises(UsageError, match=r"holds notes.txt"):
+    with pytest.raises(UsageError, match=r"contains notes.txt"):
         runs.perform(config, "empty", force=True)
     Path("empty/notes.txt").unlink()
     runs.perform(config, "empty", force=True)
@@ -216,7 +216,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_result(
         runs.perform(config, "run")
     assert "--out run --resume" in stopped.value.__notes__[0]
     assert not Path("run").exists()
-    with pytest.raises(UsageError, match="left from an interrupted run"):
+    with pytest.raises(UsageError, match="belongs to an interrupted run"):
         runs.perform(config, "run")
     monkeypatch.setattr(Pieces, "stop_after", None)
     result = runs.perform(config, "run", resume=True)

@@ -1,4 +1,4 @@
-"""The solvers against finite differences, brute force, and their own promises."""
+"""Solvers, compared with finite differences, brute force and optimality conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -15,13 +15,15 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.errors import DataError
 from polydag.knowledge import Knowledge, Masks
 from polydag.losses import LeastSquares
-from polydag.optimize._penalised_kernels import elastic_net_columns, promised_change, quadratic_and_lasso
+from polydag.optimize._penalised_kernels import elastic_net_columns, predicted_change, quadratic_and_lasso
 from polydag.optimize.notears import follow_path, lambda_path, lasso_rates, order_start, solve, solve_path
-from polydag.optimize.order import conditional_variance_order, predecessors
 from polydag.optimize.penalised import Penalty, descend
 from polydag.optimize.pruning import prune
+from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.regression import extended_bic_penalty, fit_graph, select_parents
 from polydag.stats import GaussianStats, Regimes
+
+pytestmark = pytest.mark.portable
 
 Array = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None)
@@ -69,8 +71,35 @@ def test_acyclicity_is_zero_exactly_on_dags(name: str, seed: int, d: int) -> Non
 def test_acyclicity_is_infinite_outside_its_domain() -> None:
     beyond = np.array([[0.0, 2.0], [2.0, 0.0]])
     assert ACYCLICITY["logdet"]().value_and_grad(beyond)[0] == np.inf
-    assert ACYCLICITY["logdet"]().value_and_grad(beyond / 2)[0] == np.inf  # on the border: singular
+    assert ACYCLICITY["logdet"]().value_and_grad(beyond / 2)[0] == np.inf  # on the boundary: singular
     assert ACYCLICITY["expm"]().value_and_grad(beyond * 1e3)[0] == np.inf
+
+
+@quick
+@given(seeds, st.integers(2, 8), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+def test_the_log_determinant_does_not_depend_on_units(seed: int, d: int, size: float) -> None:
+    """Units are a diagonal similarity of V; squared weights of 10⁹ and more must not cost the domain."""
+    rng = np.random.default_rng(seed)
+    measure = ACYCLICITY["logdet"]()
+    V = size * rng.uniform(0, 1 / d, (d, d)) * (rng.random((d, d)) < rng.uniform(0.2, 1.0))
+    np.fill_diagonal(V, 0.0)
+    V[0, -1] = max(V[0, -1], 0.1)
+    units = 10.0 ** rng.uniform(-3, 3, d)
+    units[0], units[-1] = 1e-3, 1e3
+    ratio = (units / units[:, None]) ** 2
+    radius = np.abs(np.linalg.eigvals(V)).max()
+    assume(abs(radius - 1) > 1e-3)
+    value, gradient = measure.value_and_grad(V)
+    scaled, slope = measure.value_and_grad(V * ratio)
+    assert np.isfinite(value) == np.isfinite(scaled) == (radius < 1)
+    if radius < 1:
+        assert scaled == pytest.approx(value, abs=1e-9)
+        np.testing.assert_allclose(slope * ratio, gradient, rtol=0, atol=1e-9 * gradient.max())
+    dag = np.triu(rng.uniform(0, 3, (d, d)), 1)
+    dag[0, -1] = 1.0
+    shuffled = rng.permutation(d)
+    acyclic = (dag * ratio)[np.ix_(shuffled, shuffled)]
+    assert measure.value_and_grad(acyclic)[0] == pytest.approx(0, abs=1e-12)
 
 
 @quick
@@ -128,7 +157,7 @@ def test_one_pass_kernels_equal_their_numpy_twins(seed: int) -> None:
     expected = 0.5 * ((C - W) * R).sum() + (cost * np.abs(W)).sum()
     assert quadratic_and_lasso(W, R, C, cost) == pytest.approx(expected)
     slope = ((ridge * W - R) * (T - W)).sum() + (cost * (np.abs(T) - np.abs(W))).sum()
-    assert promised_change(W, R, T, ridge, cost) == pytest.approx(slope)
+    assert predicted_change(W, R, T, ridge, cost) == pytest.approx(slope)
 
 
 @pytest.mark.parametrize("name", ACYCLICITY)
@@ -223,7 +252,11 @@ def test_the_order_follows_knowledge() -> None:
     order, _ = conditional_variance_order(loss, tiers)
     assert order[0] == 3
     assert order[3] == 0
-    circle = [("x0", "x1"), ("x1", "x2"), ("x2", "x0")]  # wishes that form a cycle, and one demand
+    circle = [
+        ("x0", "x1"),
+        ("x1", "x2"),
+        ("x2", "x0"),
+    ]  # preferences that form a cycle, and one required edge
     wishes = Knowledge(forbidden=circle, required=[("x3", "x0")]).masks(names)
     order, _ = conditional_variance_order(loss, wishes)
     assert sorted(order) == [0, 1, 2, 3]
@@ -231,7 +264,7 @@ def test_the_order_follows_knowledge() -> None:
 
 
 def brute_force_objective(loss: LeastSquares, rate: float) -> float:
-    """The least objective over all orders: a lasso of each variable on those before it."""
+    """The lowest objective over all orders, with a lasso of each variable on its predecessors."""
     d = loss.d
     best = np.inf
     for order in itertools.permutations(range(d)):

@@ -22,8 +22,11 @@ from polydag.learners import LEARNERS
 from polydag.studies import methods, pooled, posterior
 from polydag.studies.config import Config, from_table, to_table
 from polydag.studies.inputs import public, require_same
+from polydag.studies.linked import LinkedConfig
 from polydag.studies.methods import parse_settings, settings_of
-from polydag.studies.posterior import listed, undirected
+from polydag.studies.parties import PartiesConfig
+from polydag.studies.posterior import PosteriorConfig, listed, undirected
+from polydag.studies.tasks import TasksConfig
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), texts)
@@ -62,12 +65,41 @@ def test_a_configuration_survives_toml(config: Config) -> None:
         ({"data": ["x"], "jobs": 0}, "jobs"),
         ({"data": ["x"], "missing": "guess"}, "missing"),
         ({"data": ["x"], "settings": 3}, "table of names"),
-        ({"data": ["x"], "shape": "round"}, "Known are .*pooled"),
+        ({"data": ["x"], "shape": "round"}, "here: .*'round'.* Known are .*pooled"),
+        ({"data": ["x"], "shape": ["pooled"]}, "shape is a text; got \\['pooled'\\]"),
+        ({"data": ["x"], "shape": "pooled", "groups": "school"}, "groups is not known"),
     ],
 )
 def test_a_wrong_configuration_says_where(table: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         from_table(table, "here")
+
+
+OF_EACH_SHAPE = {
+    "linked": LinkedConfig(data=("a.csv",), groups="school"),
+    "parties": PartiesConfig(data=("a.csv", "b.csv")),
+    "pooled": Config(data=("a.csv",)),
+    "posterior": PosteriorConfig(data=("a.csv",)),
+    "tasks": TasksConfig(data=("a.csv", "b.csv")),
+}
+
+
+@pytest.mark.parametrize("name", studies.SHAPES)
+def test_the_shape_belongs_to_the_class(name: str) -> None:
+    config = OF_EACH_SHAPE[name]
+    assert type(config) is studies.shape(name).CONFIG
+    table = to_table(config)
+    assert table["shape"] == config.shape == name
+    again = from_table(table, "here")
+    assert again == config
+    assert type(again) is type(config)
+    for wrong in ({"shape": name}, {"shape": "pooled"}):
+        with pytest.raises(TypeError, match="shape"):
+            type(config)(data=("a.csv", "b.csv"), **wrong)  # type: ignore[arg-type]
+    for other in studies.SHAPES:
+        if other != name:
+            with pytest.raises(UsageError, match=f"{type(config).__name__} .*'{name}', not '{other}'"):
+                studies.shape(other).run(config)
 
 
 def test_values_are_typed_as_in_toml() -> None:
@@ -167,7 +199,7 @@ def test_columns_missing_values_and_notes(tmp_path: Path) -> None:
     assert pooled.run(dataclasses.replace(config, columns=("x0", "x1"))).graph.names == ("x0", "x1")
     dropped = pooled.run(dataclasses.replace(config, missing="drop"))
     assert dropped.n == 199
-    assert "1 of 200 rows left out" in dropped.notes[0]
+    assert "1 of 200 rows dropped" in dropped.notes[0]
 
 
 def test_jobs_that_make_no_difference_are_said(tmp_path: Path) -> None:

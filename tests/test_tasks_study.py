@@ -16,8 +16,8 @@ from polydag import MultitaskDiscovery, formats, simulate
 from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
-from polydag.plot.drawing import INK, POSITIVE
 from polydag.plot.heatmaps import Map, heat_maps
+from polydag.plot.svg_style import INK, POSITIVE
 from polydag.studies.tasks import TasksConfig, file_names, load, run
 
 
@@ -203,7 +203,7 @@ def test_what_is_missing_in_the_column_of_tasks(clinics: dict[str, pd.DataFrame]
     # A task without any complete row does not go away silently.
     both.loc[both["group"] == 2, "smoke"] = None
     both.to_csv("both.csv", index=False)
-    with pytest.raises(DataError, match="2: only 0 rows are complete"):
+    with pytest.raises(DataError, match="2: only 0 of 79 rows are complete"):
         load(dataclasses.replace(config, missing="drop"))
 
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polydag import data, formats, metrics, simulate
+    from polydag import data, formats, metrics, simulate, sources
     from polydag.graph import Edge, Graph
     from polydag.knowledge import Knowledge
     from polydag.learners import (
@@ -27,23 +27,32 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.losses.settings import Network, Series
+    from polydag.posterior.mcmc.chains import Chains
+    from polydag.privacy.settings import Privacy
+    from polydag.sources import LinkedRows, Parties, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Edge": "polydag.graph",
     "Graph": "polydag.graph",
     "Knowledge": "polydag.knowledge",
+    "Network": "polydag.losses.settings",
+    "Series": "polydag.losses.settings",
+    "Privacy": "polydag.privacy.settings",
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
     "Regimes": "polydag.stats",
     "BOSS": "polydag.learners",
     "BayesianDiscovery": "polydag.learners",
     "Bootstrap": "polydag.learners",
+    "Chains": "polydag.posterior.mcmc.chains",
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
     "GES": "polydag.learners",
+    "LinkedRows": "polydag.sources",
     "LinkedRowsDAG": "polydag.learners",
     "MultitaskDiscovery": "polydag.learners",
     "RowDecorrelator": "polydag.learners",
@@ -51,8 +60,10 @@ _HOMES = {
     "NotearsLagged": "polydag.learners",
     "NotearsMLP": "polydag.learners",
     "PC": "polydag.learners",
+    "Tasks": "polydag.sources",
+    "Parties": "polydag.sources",
 }
-_MODULES = ("data", "formats", "metrics", "simulate")
+_MODULES = ("data", "formats", "metrics", "simulate", "sources")
 
 __all__ = [
     "BOSS",
@@ -60,6 +71,7 @@ __all__ = [
     "PC",
     "BayesianDiscovery",
     "Bootstrap",
+    "Chains",
     "DiscreteCounts",
     "Edge",
     "EqualVariance",
@@ -67,17 +79,24 @@ __all__ = [
     "GaussianStats",
     "Graph",
     "Knowledge",
+    "LinkedRows",
     "LinkedRowsDAG",
     "MultitaskDiscovery",
+    "Network",
     "Notears",
     "NotearsLagged",
     "NotearsMLP",
+    "Parties",
+    "Privacy",
     "Regimes",
     "RowDecorrelator",
+    "Series",
+    "Tasks",
     "data",
     "formats",
     "metrics",
     "simulate",
+    "sources",
 ]
 
 

@@ -1,10 +1,10 @@
-"""Long work in pieces that survive an interruption, without plumbing.
+"""Checkpoints: the pieces of a long computation survive an interruption.
 
-Inside `saving(folder, fingerprint)`, `piece(key, compute)` stores what it computes in the folder and loads
-it from there the next time; elsewhere it only computes. The fingerprint says what the pieces belong to: a
-folder that was begun with another one is refused.
+Inside `saving(folder, fingerprint)`, `piece(key, compute)` stores its result in the folder and loads it from
+there the next time. Outside such a block it only computes. The fingerprint identifies the computation: a
+folder that was started with a different fingerprint is refused.
 
-Pieces are called for in the process that opened the block; workers compute, they do not store.
+Call `piece` in the process that opened the block. Worker processes compute but do not store.
 
 >>> import tempfile
 >>> import numpy as np
@@ -42,16 +42,16 @@ _folder: ContextVar[Path | None] = ContextVar("folder", default=None)
 
 @contextmanager
 def saving(folder: str | os.PathLike[str], fingerprint: Mapping[str, str]) -> Iterator[None]:
-    """Keep the pieces computed inside the block in `folder`, and use those that are there already."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    mark = place / FINGERPRINT
-    if mark.exists():
-        _require_same(read_fingerprint(place), dict(fingerprint), place)
+    """Store the pieces computed inside the block in `folder`, and reuse those that are already there."""
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    fingerprint_file = path / FINGERPRINT
+    if fingerprint_file.exists():
+        _require_same_fingerprint(read_fingerprint(path), dict(fingerprint), path)
     else:
         text = json.dumps(dict(fingerprint), indent=1, ensure_ascii=False)
-        _write(mark, lambda file: file.write(text.encode()))
-    token = _folder.set(place)
+        _write(fingerprint_file, lambda file: file.write(text.encode()))
+    token = _folder.set(path)
     try:
         yield
     finally:
@@ -59,7 +59,7 @@ def saving(folder: str | os.PathLike[str], fingerprint: Mapping[str, str]) -> It
 
 
 def piece(key: str, compute: Callable[[], Piece]) -> Piece:
-    """The arrays that `compute` gives: loaded where they are stored already, else computed and stored."""
+    """The arrays that `compute` returns: loaded if already stored, otherwise computed and stored."""
     folder = _folder.get()
     if folder is None:
         return compute()
@@ -71,8 +71,8 @@ def piece(key: str, compute: Callable[[], Piece]) -> Piece:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-            path.unlink()  # damaged, as after a power cut: computing it again is all there is to do
-    token = _folder.set(None)  # a piece inside a piece is part of it: its key need not be unique
+            path.unlink()  # damaged, for example by a power cut: compute it again
+    token = _folder.set(None)  # a nested piece is part of this one, so its key need not be unique
     try:
         result = compute()
     finally:
@@ -82,23 +82,23 @@ def piece(key: str, compute: Callable[[], Piece]) -> Piece:
 
 
 def has_pieces(folder: str | os.PathLike[str]) -> bool:
-    """Whether there is anything in the folder that a resumed run could use."""
+    """Whether the folder holds anything that a resumed run can use."""
     return any(Path(folder).glob("*.npz"))
 
 
 def read_fingerprint(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """What the pieces in the folder belong to."""
+    """The fingerprint of the computation whose pieces are in the folder."""
     path = Path(folder) / FINGERPRINT
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"There is nothing to resume: {folder} holds no interrupted run.") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read ({error}). Start afresh with --force.") from None
+        raise UsageError(f"{path} cannot be read ({error}). Start over with --force.") from None
     return {str(name): str(value) for name, value in content.items()}
 
 
-def _require_same(before: dict[str, str], now: dict[str, str], folder: Path) -> None:
+def _require_same_fingerprint(before: dict[str, str], now: dict[str, str], folder: Path) -> None:
     changed = [
         f"{name} was {before.get(name, 'not given')}, now {now.get(name, 'not given')}"
         for name in sorted(before.keys() | now.keys())
@@ -106,13 +106,13 @@ def _require_same(before: dict[str, str], now: dict[str, str], folder: Path) -> 
     ]
     if changed:
         raise UsageError(
-            f"{folder} belongs to another run: {'; '.join(changed)}. "
-            "Ask for the same as before, or start afresh with --force."
+            f"{folder} belongs to a different run: {'; '.join(changed)}. "
+            "Use the same settings as before, or start over with --force."
         )
 
 
 def _write(path: Path, write: Callable[[Any], object]) -> None:
-    """Write beside `path`, then rename: a piece is there completely or not at all."""
+    """Write to a temporary file and rename it, so that `path` is never left half written."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
         try:

@@ -1,4 +1,4 @@
-"""Small networks that come with the package, for examples, the demo and tests without files.
+"""Small networks shipped with the package, for examples, the demo and tests.
 
 References
 ----------

@@ -1,38 +1,38 @@
-"""What can go wrong, told to the person who can put it right.
+"""The package's exceptions and warnings. Every message says what is wrong and how to fix it.
 
-Every error of the package carries the exit code that the command line ends with.
+Each exception class carries the exit code that the command line returns for it.
 """
 
 from __future__ import annotations
 
 
 class PolydagError(Exception):
-    """Base of all errors raised on purpose; its text says what to do."""
+    """Base class of all errors that the package raises deliberately."""
 
     exit_code = 1
 
 
 class UsageError(PolydagError, ValueError):
-    """A call or a command line that cannot be meant: an unknown option value, a run folder in the way."""
+    """An invalid call or command line: an unknown option value, a run folder that already exists."""
 
     exit_code = 2
 
 
 class DataError(PolydagError, ValueError):
-    """Data, a graph file or background knowledge that cannot be used as it is."""
+    """Data, a graph file or background knowledge that cannot be used as given."""
 
     exit_code = 3
 
 
 class NotConvergedError(PolydagError, RuntimeError):
-    """A result exists but must not be trusted yet."""
+    """A result exists, but the fit has not converged: do not rely on it."""
 
     exit_code = 4
 
 
 class ConvergenceWarning(UserWarning):
-    """The solver stopped at its limit before its tolerance was reached."""
+    """The solver reached its iteration limit before its tolerance."""
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but a conclusion from it may mislead."""
+    """The data can be used, but conclusions from them may be misleading."""

@@ -1,8 +1,8 @@
-"""The one graph type: named nodes, `adjacency[i, j]` is the edge `i -> j`.
+"""Graphs with named nodes; `adjacency[i, j]` is the edge `i -> j`.
 
-An edge is undirected where both entries are true, so a DAG, a CPDAG and the partly directed graphs in
-between share one representation. Graphs are values: arrays are read-only and every operation returns a
-new graph. The algorithms on bare arrays live in `polydag.orientation`.
+An edge is undirected if both entries are true, so DAGs, CPDAGs and partially directed graphs share one
+representation. Graphs are immutable: their arrays are read-only and every operation returns a new graph.
+The algorithms on plain arrays are in `polydag.orientation`.
 """
 
 from __future__ import annotations
@@ -14,35 +14,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag import orientation
+from polydag.arrays import Array, Mask
 from polydag.errors import DataError
+from polydag.printing import rounded_repr
 
 
 class Edge(NamedTuple):
-    """One edge by the names of its ends; an undirected edge is listed once, in node order."""
+    """An edge, given by the names of its endpoints; an undirected edge is listed once, in node order."""
 
     source: str
     target: str
     weight: float
     directed: bool = True
 
+    def __repr__(self) -> str:
+        return rounded_repr(self)
+
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
 
 
 def node_names(names: Iterable[object] | None, n_nodes: int) -> tuple[str, ...]:
-    """Names as given, as text and unique; `x0, x1, …` where none are given."""
+    """The names as unique strings; `x0, x1, …` by default."""
     if names is None:
         return tuple(f"x{i}" for i in range(n_nodes))
     result = tuple(str(name) for name in names)
     if len(result) != n_nodes:
         raise DataError(f"{len(result)} names were given for {n_nodes} variables.")
     if len(set(result)) != n_nodes:
-        twice = sorted({name for name in result if result.count(name) > 1})
-        raise DataError(f"Variable names must be unique; these occur more than once: {', '.join(twice)}.")
+        repeated = sorted({name for name in result if result.count(name) > 1})
+        raise DataError(f"Variable names must be unique; these occur more than once: {', '.join(repeated)}.")
     return result
 
 
-def _frozen(array: NDArray[np.generic]) -> None:
+def _freeze(array: NDArray[np.generic]) -> None:
     array.flags.writeable = False
 
 
@@ -52,11 +57,11 @@ class Graph:
     Parameters
     ----------
     adjacency : array of shape (d, d)
-        True at `[i, j]` where `i -> j`; true at `[j, i]` as well where the edge is undirected.
+        True at `[i, j]` for the edge `i -> j`; also true at `[j, i]` if the edge is undirected.
     names : sequence of str, optional
-        One name a node; `x0, x1, …` by default.
+        One name per node; `x0, x1, …` by default.
     weights : array of shape (d, d), optional
-        A finite weight for each edge, 0 elsewhere; 1 for every edge by default.
+        A finite weight for each edge and 0 elsewhere. By default every edge has weight 1.
 
     Examples
     --------
@@ -77,29 +82,31 @@ class Graph:
     ) -> None:
         matrix = np.array(adjacency, dtype=bool)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise DataError(f"An adjacency matrix must be square; this one has the shape {matrix.shape}.")
+            raise DataError(f"An adjacency matrix must be square; this one has shape {matrix.shape}.")
         self._names = node_names(names, len(matrix))
         if matrix.diagonal().any():
             loop = self._names[int(np.argmax(matrix.diagonal()))]
-            raise DataError(f"A graph has no self-loops, but there is an edge {loop} -> {loop}.")
+            raise DataError(f"Self-loops are not allowed, but there is an edge {loop} -> {loop}.")
         values = matrix.astype(float) if weights is None else np.array(weights, dtype=float)
         if values.shape != matrix.shape:
-            raise DataError(f"Weights of the shape {values.shape} do not fit {len(matrix)} nodes.")
+            raise DataError(f"Weights of shape {values.shape} do not match {len(matrix)} nodes.")
         if not np.isfinite(values).all():
             i, j = np.argwhere(~np.isfinite(values))[0]
-            raise DataError(f"The weight of {self._names[i]} -> {self._names[j]} is {values[i, j]}.")
+            raise DataError(
+                f"Weights must be finite; that of {self._names[i]} -> {self._names[j]} is {values[i, j]}."
+            )
         values += 0.0  # -0.0 becomes 0.0, so that equal graphs have equal hashes
         if (stray := (values != 0) & ~matrix).any():
             i, j = np.argwhere(stray)[0]
             raise DataError(f"{self._names[i]} -> {self._names[j]} has a weight but is not an edge.")
-        _frozen(matrix)
-        _frozen(values)
+        _freeze(matrix)
+        _freeze(values)
         self._adjacency, self._weights = matrix, values
         self._index = {name: i for i, name in enumerate(self._names)}
 
     @classmethod
     def from_weights(cls, weights: ArrayLike, names: Iterable[object] | None = None) -> Graph:
-        """The graph whose edges are the non-zero entries of a weight matrix."""
+        """Create a graph whose edges are the non-zero entries of a weight matrix."""
         values = np.asarray(weights, dtype=float)
         return cls(values != 0, names, values)
 
@@ -110,7 +117,7 @@ class Graph:
         edges: Iterable[Sequence[object]] = (),
         undirected: Iterable[Sequence[object]] = (),
     ) -> Graph:
-        """A graph from `(source, target)` or `(source, target, weight)` and undirected pairs."""
+        """Create a graph from directed and undirected edges, each `(source, target[, weight])`."""
         labels = node_names(names, len(names))
         index = {name: i for i, name in enumerate(labels)}
         adjacency = np.zeros((len(labels), len(labels)), dtype=bool)
@@ -119,7 +126,9 @@ class Graph:
             for source, target, *rest in group:
                 for end in (source, target):
                     if str(end) not in index:
-                        raise DataError(f"The edge {source} -> {target} names {end}, which is not a node.")
+                        raise DataError(
+                            f"The edge {source} -> {target} refers to {end}, which is not a node."
+                        )
                 i, j = index[str(source)], index[str(target)]
                 weight = float(rest[0]) if rest else 1.0  # type: ignore[arg-type]
                 for a, b in ((i, j), (j, i)) if both else ((i, j),):
@@ -133,23 +142,23 @@ class Graph:
         return self._names
 
     @property
-    def adjacency(self) -> NDArray[np.bool_]:
-        """True at `[i, j]` for `i -> j`, at both entries where undirected; read-only."""
+    def adjacency(self) -> Mask:
+        """True at `[i, j]` for `i -> j`, and at both entries for an undirected edge; read-only."""
         return self._adjacency
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """The edges' weights, 0 where there is no edge; read-only."""
+    def weights(self) -> Array:
+        """The edge weights, 0 where there is no edge; read-only."""
         return self._weights
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self._names)
 
     @property
     def n_edges(self) -> int:
-        """How many edges there are, an undirected one counted once."""
+        """The number of edges; an undirected edge counts once."""
         return int(np.triu(self._adjacency | self._adjacency.T).sum())
 
     def index(self, name: object) -> int:
@@ -160,7 +169,7 @@ class Graph:
             raise DataError(f"{name!r} is not a node of this graph.") from None
 
     def edges(self) -> list[Edge]:
-        """All edges in node order, an undirected one once."""
+        """All edges in node order; an undirected edge is listed once."""
         found = []
         for i, j in np.argwhere(self._adjacency):
             directed = not self._adjacency[j, i]
@@ -168,16 +177,16 @@ class Graph:
                 found.append(Edge(self._names[i], self._names[j], float(self._weights[i, j]), directed))
         return found
 
-    def _named(self, mask: NDArray[np.bool_]) -> list[str]:
+    def _named(self, mask: Mask) -> list[str]:
         return [self._names[i] for i in np.flatnonzero(mask)]
 
     def parents(self, node: object) -> list[str]:
-        """Nodes with a directed edge into `node`."""
+        """Nodes with a directed edge to `node`."""
         i = self.index(node)
         return self._named(self._adjacency[:, i] & ~self._adjacency[i])
 
     def children(self, node: object) -> list[str]:
-        """Nodes that `node` has a directed edge into."""
+        """Nodes to which `node` has a directed edge."""
         i = self.index(node)
         return self._named(self._adjacency[i] & ~self._adjacency[:, i])
 
@@ -204,13 +213,13 @@ class Graph:
         return order
 
     def topological_order(self) -> list[str]:
-        """The nodes with every parent before its children; ties in node order."""
+        """The nodes, with every parent before its children and ties in node order."""
         return [self._names[i] for i in self._require_dag("A topological order")]
 
     def to_cpdag(self) -> Graph:
-        """The CPDAG of this DAG: an edge is directed where all equivalent DAGs agree on it."""
+        """The CPDAG of this DAG: an edge is directed if all Markov equivalent DAGs agree on its direction."""
         self._require_dag("A CPDAG")
-        return self._with(orientation.cpdag(self._adjacency))
+        return self._reoriented(orientation.cpdag(self._adjacency))
 
     def to_dag(self) -> Graph:
         """A DAG with this graph's skeleton, directed edges and v-structures (Dor and Tarsi 1992)."""
@@ -220,11 +229,11 @@ class Graph:
                 "No DAG has the same skeleton, directed edges and v-structures as this graph: "
                 "it is not the CPDAG of any DAG."
             )
-        return self._with(extension)
+        return self._reoriented(extension)
 
     def meek(self) -> Graph:
         """This graph with every orientation that Meek's four rules imply."""
-        return self._with(orientation.meek(self._adjacency))
+        return self._reoriented(orientation.meek(self._adjacency))
 
     def d_separated(self, a: object | Collection[object], b: object | Collection[object],
                     given: object | Collection[object] = ()) -> bool:  # fmt: skip
@@ -243,7 +252,10 @@ class Graph:
         return [self.index(node) for node in group]
 
     def markov_blanket(self, node: object) -> list[str]:
-        """Parents, children and the children's other parents: given them, `node` depends on nothing else."""
+        """Parents, children and the children's other parents.
+
+        Given these, `node` is independent of all other nodes.
+        """
         self._require_dag("A Markov blanket")
         i = self.index(node)
         children = self._adjacency[i]
@@ -254,31 +266,32 @@ class Graph:
     def prune_cycles(self, keep: ArrayLike | None = None) -> tuple[Graph, list[Edge]]:
         """Remove the weakest edge of each directed cycle until none is left.
 
-        Edges marked in `keep` stay (they must not form a cycle themselves). Returns the acyclic graph and
-        the removed edges, in the order of removal.
+        Edges marked in `keep` are never removed; they must not form a cycle themselves. Returns the acyclic
+        graph and the removed edges, in the order of removal.
         """
         if self.has_undirected:
-            raise DataError("Cycles are pruned from directed graphs; this one has undirected edges.")
+            raise DataError(
+                "Cycles can be removed from directed graphs only; this graph has undirected edges."
+            )
         kept = np.zeros_like(self._adjacency) if keep is None else np.asarray(keep, dtype=bool)
         if kept.shape != self._adjacency.shape:
-            raise DataError(f"Edges to keep of the shape {kept.shape} do not fit {self.n_nodes} nodes.")
-        removed = orientation.weakest_cycle_edges(self._adjacency, np.abs(self._weights), kept)
+            raise DataError(f"A keep mask of shape {kept.shape} does not match {self.n_nodes} nodes.")
         adjacency = self._adjacency.copy()
-        gone = []
-        for i, j in removed:
+        removed = []
+        for i, j in orientation.weakest_cycle_edges(self._adjacency, np.abs(self._weights), kept):
             adjacency[i, j] = False
-            gone.append(Edge(self._names[i], self._names[j], float(self._weights[i, j])))
-        return self._with(adjacency), gone
+            removed.append(Edge(self._names[i], self._names[j], float(self._weights[i, j])))
+        return self._reoriented(adjacency), removed
 
     def reorder(self, names: Sequence[object]) -> Graph:
         """The same graph with rows and columns in another order."""
         where = [self.index(name) for name in names]
         if sorted(where) != list(range(self.n_nodes)):
-            raise DataError("A new order must name every node exactly once.")
+            raise DataError("The new order must name every node exactly once.")
         return Graph(self._adjacency[np.ix_(where, where)], names, self._weights[np.ix_(where, where)])
 
-    def _with(self, adjacency: NDArray[np.bool_]) -> Graph:
-        """Another orientation of these edges; a weight follows its edge, whichever way that now points."""
+    def _reoriented(self, adjacency: Mask) -> Graph:
+        """These edges with other orientations; each edge keeps its weight, whatever its direction."""
         both = np.where(self._adjacency, self._weights, self._weights.T)
         return Graph(adjacency, self._names, np.where(adjacency, both, 0.0))
 
@@ -298,5 +311,5 @@ class Graph:
         return (Graph, (self._adjacency, self._names, self._weights))
 
     def __repr__(self) -> str:
-        kind = "DAG" if self.is_dag else "partly directed graph" if self.has_undirected else "cyclic graph"
+        kind = "DAG" if self.is_dag else "partially directed graph" if self.has_undirected else "cyclic graph"
         return f"<Graph: {kind} with {self.n_nodes} nodes and {self.n_edges} edges>"

@@ -1,7 +1,7 @@
-"""Background knowledge: edges that must or must not be there, and tiers of time.
+"""Background knowledge: required edges, forbidden edges, and temporal tiers.
 
-A `Knowledge` is frozen and free of contradictions; it is turned into two masks over a learner's variables
-by `masks`. Files are read by `polydag.data.knowledge`.
+A `Knowledge` is frozen and free of contradictions. `Knowledge.masks` turns it into two masks over a learner's
+variables. `polydag.data.knowledge_file` reads it from a file.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Mask
 from polydag.errors import DataError
 
 Pair = tuple[str, str]
 
 
 class Masks(NamedTuple):
-    """What knowledge says of each ordered pair: `required[i, j]` and `forbidden[i, j]` speak of `i -> j`."""
+    """Which edges are required and which forbidden; entry `[i, j]` refers to `i -> j`."""
 
-    required: NDArray[np.bool_]
-    forbidden: NDArray[np.bool_]
+    required: Mask
+    forbidden: Mask
 
 
 def _pairs(edges: Iterable[Sequence[object]], what: str) -> frozenset[Pair]:
@@ -41,7 +41,7 @@ def _pairs(edges: Iterable[Sequence[object]], what: str) -> frozenset[Pair]:
 def _tiers(tiers: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
     result = []
     for tier in tiers:
-        if isinstance(tier, str):  # would be taken apart into letters
+        if isinstance(tier, str):  # would be split into characters
             raise DataError(f"A tier is a list of names; got {tier!r}. Write [{tier!r}].")
         result.append(tuple(str(name) for name in tier))
     return tuple(result)
@@ -58,9 +58,9 @@ class Knowledge:
     Parameters
     ----------
     required, forbidden : iterables of (source, target)
-        Edges by the names of their ends.
+        Edges, by the names of their endpoints.
     tiers : sequence of sequences of names
-        The earliest first; a variable may be in no tier.
+        Earliest tier first. A variable need not be in any tier.
 
     Examples
     --------
@@ -91,19 +91,19 @@ class Knowledge:
         """Whether nothing is known."""
         return not (self.required or self.forbidden or self.tiers)
 
-    def _tier_of(self) -> dict[str, int]:
+    def _tier_numbers(self) -> dict[str, int]:
         level: dict[str, int] = {}
         for number, tier in enumerate(self.tiers):
             for name in tier:
                 if name in level:
-                    raise DataError(f"{name} stands twice in the tiers ({level[name] + 1} and {number + 1}).")
+                    raise DataError(f"{name} is in two tiers ({level[name] + 1} and {number + 1}).")
                 level[name] = number
         return level
 
     def _check(self) -> None:
         if both := self.required & self.forbidden:
             raise DataError(f"Both required and forbidden: {_show(both)}. Remove one of the two statements.")
-        level = self._tier_of()
+        level = self._tier_numbers()
         for source, target in sorted(self.required):
             if source in level and target in level and level[source] > level[target]:
                 raise DataError(
@@ -113,12 +113,12 @@ class Knowledge:
         names = sorted({end for edge in self.required for end in edge})
         masks = self._required_mask(names)
         if orientation.topological_order(masks) is None:
-            cycle = " -> ".join(names[i] for i in _a_cycle(masks))
+            cycle = " -> ".join(names[i] for i in _find_cycle(masks))
             raise DataError(f"The required edges form a cycle: {cycle}. Remove one of them.")
         self._check_paths(names, masks, level)
 
-    def _check_paths(self, names: list[str], required: NDArray[np.bool_], level: dict[str, int]) -> None:
-        """A required path through variables without a tier may still lead back in time."""
+    def _check_paths(self, names: list[str], required: Mask, level: dict[str, int]) -> None:
+        """Refuse required paths that lead back in time through variables without a tier."""
         for i, j in np.argwhere(orientation.reachable(required)):
             source, target = names[i], names[j]
             if level.get(source, -1) > level.get(target, len(self.tiers)):
@@ -127,7 +127,7 @@ class Knowledge:
                     f"{target} (tier {level[target] + 1}): {_show(self.required)}."
                 )
 
-    def _required_mask(self, names: Sequence[str]) -> NDArray[np.bool_]:
+    def _required_mask(self, names: Sequence[str]) -> Mask:
         index = {name: i for i, name in enumerate(names)}
         mask = np.zeros((len(names), len(names)), dtype=bool)
         for source, target in self.required:
@@ -135,15 +135,16 @@ class Knowledge:
         return mask
 
     def masks(self, names: Sequence[str]) -> Masks:
-        """The two masks over `names`.
+        """The masks of required and forbidden edges among `names`.
 
-        What required edges would make a cycle, or a path from a later tier to an earlier, is forbidden too.
+        Edges that would complete a cycle with required edges, or a path from a later tier to an earlier one,
+        are forbidden as well.
         """
         named = {end for edge in self.required | self.forbidden for end in edge}
         named.update(name for tier in self.tiers for name in tier)
         if unknown := sorted(named - set(names)):
             raise DataError(
-                f"The background knowledge names {', '.join(unknown)}, which is not among the variables "
+                f"The background knowledge refers to {', '.join(unknown)}, which is not among the variables "
                 f"({', '.join(names[:8])}{', …' if len(names) > 8 else ''})."
             )
         index = {name: i for i, name in enumerate(names)}
@@ -151,11 +152,12 @@ class Knowledge:
         backward = np.eye(len(names), dtype=bool)
         earlier: list[int] = []
         for tier in self.tiers:
-            members = [index[name] for name in tier]
-            backward[np.ix_(members, earlier)] = True
-            earlier += members
+            current = [index[name] for name in tier]
+            backward[np.ix_(current, earlier)] = True
+            earlier += current
         forbidden = backward
-        if self.required:  # i -> j is out where required edges lead s to i and j to t, and s must not cause t
+        # Forbid i -> j if required paths lead from s to i and from j to t, and s must not precede t.
+        if self.required:
             leads = (orientation.reachable(required) | np.eye(len(names), dtype=bool)).astype(np.float32)
             forbidden = leads.T @ backward.astype(np.float32) @ leads.T > 0
         for source, target in self.forbidden:
@@ -163,8 +165,8 @@ class Knowledge:
         return Masks(required, forbidden)
 
 
-def _a_cycle(A: NDArray[np.bool_]) -> list[int]:
-    """The nodes of one directed cycle, the first repeated at the end; the smallest index leads."""
+def _find_cycle(A: Mask) -> list[int]:
+    """The nodes of one directed cycle, starting and ending with its smallest index."""
     inside = A & orientation.reachable(A).T
     walk = [int(np.flatnonzero(inside.any(axis=1))[0])]
     while walk[-1] not in walk[:-1]:

@@ -1,4 +1,4 @@
-"""Algorithms on adjacency arrays: `A[i, j]` is `i -> j`, both entries true is an undirected edge.
+"""Graph algorithms on adjacency arrays: `A[i, j]` is `i -> j`; both entries are true for an undirected edge.
 
 References
 ----------
@@ -14,17 +14,15 @@ import heapq
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.errors import DataError
-
-Mask = NDArray[np.bool_]
 
 
 def topological_order(A: Mask) -> list[int] | None:
-    """Parents before children, the smallest index first among the free; None if there is a cycle.
+    """Nodes with parents before children, ties by index; None if there is a cycle.
 
-    An undirected edge counts as a cycle of two.
+    An undirected edge counts as a cycle of length two.
     """
     waiting = A.sum(axis=0)
     free = [int(i) for i in np.flatnonzero(waiting == 0)]
@@ -40,7 +38,7 @@ def topological_order(A: Mask) -> list[int] | None:
 
 
 def reachable(A: Mask) -> Mask:
-    """`R[i, j]`: there is a directed path of at least one edge from i to j, by repeated squaring."""
+    """`R[i, j]` is true if a directed path of at least one edge leads from i to j (repeated squaring)."""
     paths = A.copy()
     while True:
         longer = paths | (paths.astype(np.float32) @ paths.astype(np.float32) > 0)
@@ -63,7 +61,7 @@ def v_structures(A: Mask) -> Mask:
 
 
 def meek(A: Mask) -> Mask:
-    """Close a partly directed graph under Meek's four rules; vectorised over the undirected edges."""
+    """Close a partially directed graph under Meek's four rules, vectorised over the undirected edges."""
     A = A.copy()
     while True:
         undirected = A & A.T
@@ -71,15 +69,15 @@ def meek(A: Mask) -> Mask:
         apart = ~(A | A.T)
         np.fill_diagonal(apart, False)
         into, far = directed.astype(np.float32), apart.astype(np.float32)
-        # R1: k -> i - j, k and j apart.           R2: i -> k -> j, i - j.
+        # R1: k -> i - j, k and j not adjacent.    R2: i -> k -> j, i - j.
         implied = (into.T @ far > 0) | (into @ into > 0)
         for i, j in np.argwhere(undirected & ~implied):
-            # R3: i - k -> j and i - l -> j, k and l apart.
+            # R3: i - k -> j and i - l -> j, k and l not adjacent.
             middle = np.flatnonzero(undirected[i] & directed[:, j])
             if len(middle) > 1 and apart[np.ix_(middle, middle)].any():
                 implied[i, j] = True
                 continue
-            # R4: i - k -> l -> j, with k and j apart and i, l adjacent.
+            # R4: i - k -> l -> j, with k and j not adjacent and i, l adjacent.
             ends = np.flatnonzero(directed[:, j] & ~apart[i])
             starts = np.flatnonzero(undirected[i] & apart[j])
             if len(ends) and len(starts) and directed[np.ix_(starts, ends)].any():
@@ -91,20 +89,20 @@ def meek(A: Mask) -> Mask:
 
 
 def cpdag(dag: Mask) -> Mask:
-    """The CPDAG of a DAG: v-structures, then Meek's rules on everything else."""
+    """The CPDAG of a DAG: the v-structures, closed under Meek's rules."""
     compelled = v_structures(dag)
     return meek((dag | dag.T) & ~compelled.T)
 
 
 def consistent_extension(A: Mask) -> Mask | None:
-    """A DAG with A's skeleton, directed edges and v-structures, or None where there is none."""
+    """A DAG with A's skeleton, directed edges and v-structures, or None if there is none."""
     left = A.copy()
     result = A & ~A.T
     remaining = np.ones(len(A), dtype=bool)
     while remaining.any():
         for x in np.flatnonzero(remaining):
             if (left[x] & ~left[:, x]).any():
-                continue  # x still points at something: not a sink
+                continue  # x has a child, so it is not a sink
             loose = left[x] & left[:, x]
             around = left[x] | left[:, x]
             joined = left[loose] | left[:, loose].T
@@ -122,7 +120,8 @@ def consistent_extension(A: Mask) -> Mask | None:
 def d_separated(dag: Mask, a: Collection[int], b: Collection[int], given: Collection[int]) -> bool:
     """Whether `given` blocks every path between a and b: reachability over (node, direction) pairs.
 
-    A collider opened by a descendant needs no rule of its own: the walk goes down to it and comes back.
+    A collider opened by a conditioned descendant needs no separate rule: the search reaches the descendant
+    and turns back there.
     """
     seen = np.zeros(len(dag), dtype=bool)
     seen[list(given)] = True
@@ -143,15 +142,16 @@ def d_separated(dag: Mask, a: Collection[int], b: Collection[int], given: Collec
     return True
 
 
-def weakest_cycle_edges(A: Mask, strength: NDArray[np.float64], keep: Mask) -> list[tuple[int, int]]:
-    """The edges to remove so that A is acyclic, the weakest first.
+def weakest_cycle_edges(A: Mask, strength: Array, keep: Mask) -> list[tuple[int, int]]:
+    """The edges to remove so that A is acyclic, weakest first.
 
-    Edges are laid down from the strongest to the weakest, those of `keep` before all others; one that
-    closes a cycle is the weakest on it and goes. What is left is maximal: any edge put back closes a cycle.
+    Edges are added from the strongest to the weakest, those of `keep` before all others. An edge that would
+    close a cycle is the weakest edge of that cycle and is removed. The result is maximal: adding any removed
+    edge closes a cycle.
     """
     kept = A & keep
     if topological_order(kept) is None:
-        raise DataError("The edges to keep form a cycle, so it cannot be broken. Keep fewer of them.")
+        raise DataError("The edges to keep form a cycle, which therefore cannot be broken. Keep fewer edges.")
     leads = reachable(kept) | np.eye(len(A), dtype=bool)
     loose = np.argwhere(A & ~keep)
     removed: list[tuple[int, int]] = []

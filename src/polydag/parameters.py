@@ -46,6 +46,22 @@ class OneOf:
 
 
 @dataclass(frozen=True)
+class KeyOf:
+    """A key of a registry, to which users may add entries."""
+
+    registry: Mapping[str, Any]
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is a registered name."""
+        return isinstance(value, str) and value in self.registry
+
+    @property
+    def expected(self) -> str:
+        """The registered names."""
+        return f"one of {', '.join(self.registry)}"
+
+
+@dataclass(frozen=True)
 class Number:
     """A finite number within bounds; `above` excludes its bound, `least` and `most` include theirs."""
 
@@ -122,6 +138,11 @@ class _Nothing:
 def one_of(*words: str) -> OneOf:
     """One of the given words."""
     return OneOf(words)
+
+
+def key_of(registry: Mapping[str, Any]) -> KeyOf:
+    """A name that is registered when the parameter is checked."""
+    return KeyOf(registry)
 
 
 def number(*, least: float | None = None, above: float | None = None, most: float | None = None) -> Number:

@@ -1,4 +1,4 @@
-"""Progress without plumbing: work reports, whoever listens shows it; nobody listening costs nothing.
+"""Progress reports: computations call `report`, and a listener, if there is one, displays them.
 
 >>> seen = []
 >>> with listening(seen.append):
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """How far a task is: `done` of `total` (None where the end is not known), and a word on how it goes."""
+    """How far a task has come: `done` of `total` (None if unknown), with a short note on its state."""
 
     task: str
     done: int
@@ -29,7 +29,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def report(task: str, done: int, total: int | None = None, note: str = "") -> None:
-    """Tell the listener, if there is one."""
+    """Send a progress report to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
         listener(Step(task, done, total, note))
@@ -37,7 +37,7 @@ def report(task: str, done: int, total: int | None = None, note: str = "") -> No
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Send reports made inside the block to `listener`."""
+    """Send the reports made inside the block to `listener`."""
     token = _listener.set(listener)
     try:
         yield

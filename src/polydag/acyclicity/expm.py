@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import expm
+
+from polydag.arrays import Array
 
 
 class Expm:
-    """Counts closed walks, those of length k weighted by 1/k!."""
+    """Counts closed walks, with weight 1/k! for length k."""
 
-    def value_and_grad(self, V: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """`h(V)` and `∂h/∂V`; infinite where the exponential overflows."""
+    def value_and_grad(self, V: Array) -> tuple[float, Array]:
+        """`h(V)` and `∂h/∂V`; the value is infinite if the exponential overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             power = np.asarray(expm(V), dtype=float)
         value = float(np.trace(power)) - len(V)

@@ -29,7 +29,7 @@ def command(
     from polydag.cli.graphs import read_graph
     from polydag.cli.output import note
     from polydag.errors import UsageError
-    from polydag.formats._files import write_text
+    from polydag.formats.parsing.text_files import write_text
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Name a file, for example {out / 'graph.dot'}.")

@@ -221,13 +221,20 @@ def _study(path: Path | None, given: dict[str, Any]) -> Recorded:
     from polydag.errors import UsageError
     from polydag.studies.inputs import is_database
 
+    shape = given.pop("shape", None)
     if path is None:
         if "data" not in given:
             raise UsageError("Name the data (polydag fit data.csv), or a configuration with --config.")
-        kind = studies.shape(given.get("shape", "pooled")).CONFIG
+        kind = studies.shape(shape or "pooled").CONFIG
         _require_fields(kind, given)
         return runs.Recorded(kind(**given), {})
     config, sha256 = runs.read_config(path)
+    if shape is not None and shape != config.shape:
+        studies.shape(shape)  # an unknown one is told as such
+        raise UsageError(
+            f"{path} describes a study with --as {config.shape}; --as {shape} does not fit it. Leave --as "
+            "out, or name the data and the options without --config."
+        )
     _require_fields(type(config), given)
     if "settings" in given and "method" not in given:
         given["settings"] = {**config.settings, **given["settings"]}

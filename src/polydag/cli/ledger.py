@@ -31,19 +31,19 @@ def command(
     from polydag.privacy import ledger
 
     chain = ledger.read(site)
-    number = ledger.broken(chain)
+    number = ledger.first_broken(chain)
     if output is Format.json:
         as_json(
             {
                 "entries": len(chain),
                 "whole": number is None,
                 "last_hash": chain[-1].hash if chain else ledger.START,
-                "sums_over": ledger.sets_of(chain),
+                "sums_over": ledger.summed_sets(chain),
                 "left": ledger.summary(chain),
             }
         )
     else:
-        for sentence in ledger.told(chain, delta):
+        for sentence in ledger.describe(chain, delta):
             out().print(sentence, markup=False, highlight=False)
         shown = table(("array", "shape", "times", "bytes", "protection"), numbers=("times", "bytes"))
         for row in ledger.summary(chain):
@@ -54,6 +54,6 @@ def command(
     if number is not None:
         entry = chain[number]
         raise DataError(
-            f"{ledger.place(site)}: the chain breaks at entry {number + 1} (round {entry.round}, "
+            f"{ledger.ledger_file(site)}: the chain breaks at entry {number + 1} (round {entry.round}, "
             f"{entry.name}): it was changed, or entries before it were left out or put in."
         )

@@ -1,10 +1,10 @@
-"""Data from outside: tables (CSV, Parquet, Arrow, SQL), background knowledge, and what to look at first.
+"""Reading and checking data: tables (CSV, Parquet, Arrow, SQL) and files of background knowledge.
 
-Another file format is one small module with a `FORMAT` and one line in `polydag.data.sources`.
+`polydag.data.readers` has one module per file format.
 """
 
 from polydag.data.check import CheckReport, check
-from polydag.data.knowledge import read_knowledge
+from polydag.data.knowledge_file import read_knowledge
 from polydag.data.reading import from_frame, gaussian_stats, read
 from polydag.data.table import Kind, Missing, Table
 

@@ -1,4 +1,4 @@
-"""Numbers to levels: quantiles, or intervals of equal width."""
+"""Discretise numeric columns, by quantiles or into intervals of equal width."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_WAYS = ("quantile", "interval")
+_RULES = ("quantile", "interval")
 MAX_LEVELS = 64
 
 
 def continuous_columns(frame: pd.DataFrame) -> list[str]:
-    """Numeric columns with fractions, or with more different values than levels can be used."""
+    """Numeric columns with fractional values, or with more than `MAX_LEVELS` distinct values."""
     found = []
     for position, name in enumerate(frame.columns):
         values = frame.iloc[:, position]
@@ -35,18 +35,21 @@ def continuous_columns(frame: pd.DataFrame) -> list[str]:
 def discretize(
     frame: pd.DataFrame, how: str = "quantile:4", columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The frame with some columns cut into levels, which are named by their intervals.
+    """Cut columns of a DataFrame into levels, which are named by their intervals.
 
     Parameters
     ----------
+    frame : DataFrame
+        Not modified.
     how : str
-        "quantile:K", about as many rows in each of K levels; or "interval:K", levels of equal width.
+        "quantile:K" for K levels with about the same number of rows each, or "interval:K" for K levels of
+        equal width.
     columns : sequence of str, optional
-        Which ones; by default the continuous ones (`continuous_columns`).
+        The columns to discretise; by default the continuous ones (`continuous_columns`).
 
     Notes
     -----
-    Missing values stay missing. Where values are tied, quantiles coincide and there are fewer levels.
+    Missing values stay missing. With tied values, quantiles may coincide and give fewer levels.
 
     Examples
     --------
@@ -54,49 +57,47 @@ def discretize(
     >>> discretize(pd.DataFrame({"age": [20.5, 31.0, 42.0, 66.5]}), "interval:2")["age"].tolist()
     ['[20.5, 43.5)', '[20.5, 43.5)', '[20.5, 43.5)', '[43.5, 66.5]']
     """
-    way, levels = _parsed(how)
+    rule, levels = _parse(how)
     chosen = continuous_columns(frame) if columns is None else [str(name) for name in columns]
     position = {str(name): i for i, name in enumerate(frame.columns)}
     if unknown := [name for name in chosen if name not in position]:
         raise DataError(f"No such column: {', '.join(unknown)}.")
     result = frame.copy(deep=False)
     for name in chosen:
-        result[frame.columns[position[name]]] = _cut(frame.iloc[:, position[name]], way, levels)
+        result[frame.columns[position[name]]] = _cut(frame.iloc[:, position[name]], rule, levels)
     return result
 
 
-def _parsed(how: str) -> tuple[str, int]:
-    way, _, number = str(how).partition(":")
-    if way not in _WAYS or not number.isdecimal() or not 2 <= int(number) <= MAX_LEVELS:
+def _parse(how: str) -> tuple[str, int]:
+    rule, _, number = str(how).partition(":")
+    if rule not in _RULES or not number.isdecimal() or not 2 <= int(number) <= MAX_LEVELS:
         raise UsageError(
-            f"discretize is quantile:K or interval:K with K from 2 to {MAX_LEVELS}, "
+            f"discretize must be quantile:K or interval:K with K from 2 to {MAX_LEVELS}, "
             f"such as quantile:4; got {how!r}."
         )
-    return way, int(number)
+    return rule, int(number)
 
 
-def _cut(column: pd.Series[Any], way: str, levels: int) -> Any:
+def _cut(column: pd.Series[Any], rule: str, levels: int) -> Any:
     import pandas as pd
 
     if getattr(column.dtype, "kind", "O") not in "iufb":
-        raise DataError(f"Column {column.name} holds labels, which cannot be cut into intervals.")
+        raise DataError(f"Column {column.name} holds labels, which cannot be discretised.")
     values = column.to_numpy(dtype=float)
     present = values[np.isfinite(values)]
     if not len(present) or present.min() == present.max():
-        raise DataError(
-            f"Column {column.name} has only one value; it cannot be cut into levels. Leave it out."
-        )
+        raise DataError(f"Column {column.name} has only one value and cannot be discretised. Exclude it.")
     edges = (
         np.quantile(present, np.linspace(0, 1, levels + 1))
-        if way == "quantile"
+        if rule == "quantile"
         else np.linspace(present.min(), present.max(), levels + 1)
     )
     inner = np.unique(edges[1:-1])
     inner = inner[(inner > present.min()) & (inner <= present.max())]
     if not len(inner):
         raise DataError(
-            f"Column {column.name}: {way}s into {levels} levels leave only one, since most values are equal. "
-            "Use interval:K, or make the levels by hand."
+            f"Column {column.name}: {rule}:{levels} gives only one level, because most values are equal. "
+            "Use interval:K, or define the levels yourself."
         )
     codes = np.where(np.isfinite(values), np.searchsorted(inner, values, side="right"), -1).astype(np.int64)
     return pd.Categorical.from_codes(
@@ -104,8 +105,8 @@ def _cut(column: pd.Series[Any], way: str, levels: int) -> Any:
     )
 
 
-def _labels(edges: NDArray[np.float64]) -> list[str]:
-    """Intervals with as many digits as tell the edges apart."""
+def _labels(edges: Array) -> list[str]:
+    """The intervals, with just enough digits to distinguish their endpoints."""
     for digits in range(3, 18):
         texts = [f"{edge:.{digits}g}" for edge in edges]
         if len(set(texts)) == len(set(edges.tolist())):

@@ -1,6 +1,6 @@
-"""Columns that no learner can use as they are: constant, duplicated, or combinations of others.
+"""Find columns that no learner can use: constant, duplicated, or linear combinations of others.
 
-Pure functions of a frame or of `GaussianStats`, shared by `polydag check` and the learners.
+Pure functions of a DataFrame or of `GaussianStats`, shared by `polydag check` and the learners.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from polydag.stats import GaussianStats
 if TYPE_CHECKING:
     import pandas as pd
 
-_TINY = 1e-12  # a squared difference below this share of the variance is rounding
-_DEPENDENT = 1e-10  # so much of its variance is left of a column that the others determine
+_TINY = 1e-12  # squared differences below this fraction of the variance are rounding errors
+_DEPENDENT = 1e-10  # a column is dependent if the others leave at most this fraction of its variance
 
 
 class Dependence(NamedTuple):
-    """A column that is a combination of others: `column = constant + Σ coefficient · name`."""
+    """A column that is a linear combination of others: `column = constant + Σ coefficient · name`."""
 
     column: str
     parts: tuple[tuple[str, float], ...]
@@ -31,13 +31,13 @@ class Dependence(NamedTuple):
 
 
 def constant_columns(stats: GaussianStats) -> list[str]:
-    """Columns whose values do not vary, up to rounding."""
+    """Columns that are constant, up to rounding."""
     variance = stats.scatter.diagonal() / max(stats.n, 1.0)
     return [name for name, flat in zip(stats.names, variance <= 1e-24 * stats.mean**2, strict=True) if flat]
 
 
 def duplicate_columns(stats: GaussianStats) -> list[tuple[str, ...]]:
-    """Groups of columns with the same values, up to rounding; constant columns take no part."""
+    """Groups of columns with the same values, up to rounding; constant columns are ignored."""
     constant = set(constant_columns(stats))
     varying = [name for name in stats.names if name not in constant]
     own = stats.select(varying)
@@ -52,7 +52,7 @@ def duplicate_columns(stats: GaussianStats) -> list[tuple[str, ...]]:
 
 
 def identical_columns(frame: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Groups of columns of a frame with the same values, cell by cell; labels count as well as numbers."""
+    """Groups of columns with identical values, cell by cell, numeric or not."""
     import pandas as pd
 
     groups: dict[bytes, list[str]] = {}
@@ -66,16 +66,16 @@ def identical_columns(frame: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def dependent_columns(stats: GaussianStats) -> list[Dependence]:
-    """Columns that are combinations of columns before them.
+    """Columns that are linear combinations of earlier columns.
 
-    The correlation matrix is factorised column by column (Cholesky); a column of which nothing is left after
-    regression on the earlier independent ones is a combination of these. Constant columns take no part. With
-    fewer rows than columns this is bound to happen, and says nothing about the columns.
+    The correlation matrix is factorised column by column (Cholesky). A column is a combination of the earlier
+    independent columns if regression on them leaves no variance. Constant columns are ignored. With fewer
+    rows than columns there are always dependent columns, so the result is then not informative.
     """
     constant = set(constant_columns(stats))
     own = stats.select([name for name in stats.names if name not in constant])
     correlation = own.correlation
-    # No column can be determined by others while the smallest eigenvalue is larger than what is left of it.
+    # The smallest eigenvalue bounds the variance that remains of any column given the others.
     if own.d == 0 or np.linalg.eigvalsh(correlation)[0] > _DEPENDENT:
         return []
     scale = np.sqrt(own.scatter.diagonal())
@@ -97,9 +97,9 @@ def dependent_columns(stats: GaussianStats) -> list[Dependence]:
 
 
 def require_usable(stats: GaussianStats, *, independent: bool = False, source: str = "The data") -> None:
-    """Raise for constant and duplicate columns and, if asked, for columns that are combinations of others."""
+    """Raise `DataError` for constant and duplicate columns and, if `independent`, for linear dependence."""
     if constant := constant_columns(stats):
-        raise DataError(f"{source}: column {', '.join(constant)} is constant. Leave it out.")
+        raise DataError(f"{source}: column {', '.join(constant)} is constant. Exclude it.")
     if groups := duplicate_columns(stats):
         named = "; ".join(" = ".join(group) for group in groups)
         raise DataError(f"{source}: several columns hold the same values: {named}. Keep one of each.")
@@ -108,8 +108,8 @@ def require_usable(stats: GaussianStats, *, independent: bool = False, source: s
     if stats.n <= stats.d:
         raise DataError(
             f"{source} has {stats.n:g} rows for {stats.d} columns; this method needs more rows than columns. "
-            "Leave out columns, or use a sparse method."
+            "Exclude columns, or use a sparse method."
         )
     if found := dependent_columns(stats):
         named = "; ".join(str(item) for item in found[:5])
-        raise DataError(f"{source}: some columns are combinations of others: {named}. Leave them out.")
+        raise DataError(f"{source}: some columns are linear combinations of others: {named}. Exclude them.")

@@ -1,4 +1,4 @@
-"""Reading tables: from files and databases into a `Table`, or streamed into statistics."""
+"""Read tables from files and databases, into a `Table` or streamed into statistics."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from polydag.data.formats import choose
-from polydag.data.kinds import finish, settle
-from polydag.data.missing import settle_missing
-from polydag.data.sources import find
+from polydag.data.kinds import as_table_column, resolve_kind
+from polydag.data.missing import handle_missing
+from polydag.data.readers.interface import select_columns
+from polydag.data.readers.selection import find_reader
 from polydag.data.table import Kind, Missing, Table
 from polydag.errors import DataError, UsageError
 from polydag.stats import GaussianStats
@@ -33,24 +33,24 @@ def read(
     Parameters
     ----------
     source : path or database address
-        The format is known by the suffix (.csv, .csv.gz, .tsv, .parquet, .arrow, .feather); an address such
+        The suffix determines the format (.csv, .csv.gz, .tsv, .parquet, .arrow, .feather). An address such
         as `sqlite:///file.db` or `postgresql://user@host/database` is read through SQLAlchemy.
     columns : sequence of str, optional
         The columns to read, in this order; all by default.
     kinds : mapping of column to "continuous" or "discrete", optional
-        For columns whose kind should not be inferred; the rule is in `polydag.data.kinds`.
+        The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     missing : "error", "drop", "impute" or "keep"
-        What to do about missing values: refuse, leave out their rows, fill in the mean or the most frequent
-        label (this shrinks variances), or leave them as they are. Infinite values are never filled in.
+        How to handle missing values: raise an error, drop their rows, impute the mean or the most frequent
+        label (this shrinks variances), or keep them. Infinite values are never imputed.
     query : str, optional
-        The SELECT whose rows are wanted; needed for a database.
+        A SELECT statement; required for a database.
     least : int
-        How many rows there must be: one may do where the table is a part of a whole.
+        The minimum number of rows. A table that is part of a larger one may have a single row.
     """
-    _known_choice(missing)
-    origin, form = find(source, query)
-    frame = form.frame(origin, columns)
-    return _settle(frame, kinds, missing, origin.label, partial(form.place, origin), least)
+    _check_missing_choice(missing)
+    location, reader = find_reader(source, query)
+    frame = reader.frame(location, columns)
+    return _make_table(frame, kinds, missing, location.label, partial(reader.locate, location), least)
 
 
 def from_frame(
@@ -60,40 +60,41 @@ def from_frame(
     missing: Missing = "error",
     source: str = "The table",
 ) -> Table:
-    """A `Table` of a DataFrame, with kinds and missing values treated as by `read`."""
-    _known_choice(missing)
-    names = choose([str(name) for name in frame.columns], None, source)
-    own = frame.set_axis(names, axis="columns").reset_index(drop=True)
-    return _settle(own, kinds, missing, source, lambda row: f"row {row + 1}")
+    """Create a `Table` from a DataFrame, with kinds and missing values handled as in `read`."""
+    _check_missing_choice(missing)
+    names = select_columns([str(name) for name in frame.columns], None, source)
+    renamed = frame.set_axis(names, axis="columns").reset_index(drop=True)
+    return _make_table(renamed, kinds, missing, source, lambda row: f"row {row + 1}")
 
 
 def gaussian_stats(
     source: str | os.PathLike[str], columns: Sequence[str] | None = None, *, query: str | None = None
 ) -> GaussianStats:
-    """Mean and scatter of a file or a query, streamed: memory does not grow with the rows.
+    """Mean and scatter of a file or query, streamed: memory use does not grow with the number of rows.
 
-    All columns asked for must be numeric and without missing values.
+    All selected columns must be numeric and complete.
     """
-    origin, form = find(source, query)
-    batches = form.batches(origin, columns)
+    location, reader = find_reader(source, query)
+    batches = reader.batches(location, columns)
     try:
         return GaussianStats.from_batches(batches)
     except DataError as error:
-        said = str(error)
-        raise DataError(said if origin.label in said else f"{origin.label}: {said}") from None
+        message = str(error)
+        named = message if location.label in message else f"{location.label}: {message}"
+        raise DataError(named) from None
 
 
-def _known_choice(missing: str) -> None:
+def _check_missing_choice(missing: str) -> None:
     if missing not in get_args(Missing):
-        raise UsageError(f"missing is one of {', '.join(get_args(Missing))}; got {missing!r}.")
+        raise UsageError(f"missing must be one of {', '.join(get_args(Missing))}; got {missing!r}.")
 
 
-def _settle(
+def _make_table(
     frame: pd.DataFrame,
     kinds: Mapping[str, Kind] | None,
     missing: Missing,
     label: str,
-    place: Callable[[int], str],
+    locate: Callable[[int], str],
     least: int = 2,
 ) -> Table:
     import pandas as pd
@@ -105,17 +106,17 @@ def _settle(
         raise DataError(
             f"{label} has {found}. At least {least} {'row is' if least == 1 else 'rows are'} needed."
         )
-    wishes = dict(kinds or {})
-    choose(list(frame.columns), list(wishes), label)
-    for name, wish in wishes.items():
-        if wish not in get_args(Kind):
-            raise UsageError(f"The kind of {name} is continuous or discrete; got {wish!r}.")
-    settled = {
-        str(name): settle(frame[name], wishes.get(str(name)), f"{label}, column {name}", place)
+    requested = dict(kinds or {})
+    select_columns(list(frame.columns), list(requested), label)
+    for name, wanted in requested.items():
+        if wanted not in get_args(Kind):
+            raise UsageError(f"The kind of {name} must be continuous or discrete; got {wanted!r}.")
+    resolved = {
+        str(name): resolve_kind(frame[name], requested.get(str(name)), f"{label}, column {name}", locate)
         for name in frame
     }
-    found_kinds = {name: kind for name, (_, kind) in settled.items()}
-    whole = pd.DataFrame({name: column for name, (column, _) in settled.items()})
-    whole, notes = settle_missing(whole, found_kinds, missing, label, place)
-    result = pd.DataFrame({name: finish(whole[name], kind) for name, kind in found_kinds.items()})
+    found_kinds = {name: kind for name, (_, kind) in resolved.items()}
+    typed = pd.DataFrame({name: column for name, (column, _) in resolved.items()})
+    complete, notes = handle_missing(typed, found_kinds, missing, label, locate)
+    result = pd.DataFrame({name: as_table_column(complete[name], kind) for name, kind in found_kinds.items()})
     return Table(result, found_kinds, label, notes)

@@ -1,4 +1,4 @@
-"""A table as the learners get it: a frame, what kind each column is, where it came from, what was done."""
+"""A table as learners receive it: the data, the kind of each column, its source, and notes on reading."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Missing = Literal["error", "drop", "impute", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows with named columns of known kinds.
+    """A table with named columns of known kinds.
 
     Attributes
     ----------
     frame : DataFrame
-        Continuous columns are float64. Discrete ones keep their labels: text is categorical with sorted
-        levels, whole numbers and booleans stay what they are.
+        Continuous columns are float64. Discrete columns keep their labels: text becomes categorical with
+        sorted levels; whole numbers and booleans keep their types.
     kinds : mapping of column to "continuous" or "discrete"
-        In the order of the columns.
+        In column order.
     source : str
-        The file or database, as messages name it; never a password.
+        The name of the file or database in messages; never contains a password.
     notes : tuple of str
-        What was done on the way in: rows left out, cells filled in.
+        What was done when reading: rows dropped, values imputed.
     """
 
     frame: pd.DataFrame
@@ -37,7 +37,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns."""
+        """The column names."""
         return tuple(self.kinds)
 
     @property

@@ -1,10 +1,10 @@
 """BIF, the Bayesian interchange format: discrete networks with their tables.
 
-`network_from_text` and `network_to_text` carry everything (labels, parents, probabilities to the last bit);
-`from_text` gives the graph alone, with weights of 1. Entries are one row per configuration of the parents,
-`default` for the rows that are not listed, or `table` with all numbers: the variable itself changes slowest
-there and the last parent fastest, as in JavaBayes. Properties are skipped. On writing, names and labels that
-are not one word are quoted, with quotes and backslashes escaped.
+`network_from_text` and `network_to_text` preserve labels, parents and exact probabilities. `from_text`
+returns only the graph, with unit weights. Entries are one row per parent configuration, `default` for
+rows that are not listed, or `table` with all numbers. In a `table`, the variable itself varies slowest and
+the last parent fastest, as in JavaBayes. Properties are skipped. On writing, names and labels of more than
+one word are quoted, with quotes and backslashes escaped.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import itertools
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.discrete_network import DiscreteNetwork
 from polydag.errors import DataError
-from polydag.formats._dotlike import quote
+from polydag.formats.parsing.dot_syntax import quote
 from polydag.graph import Graph
 
-# Commas and bars only separate, as in the format's own grammar.
+# Commas and bars are separators only, as in the grammar of the format.
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[{}()\[\];"]|[^\s{}()\[\];,|"]+', re.DOTALL)
 _PLAIN = re.compile(r'(?!//|/\*)[^\s{}()\[\];,|"\\]+')
-_SIGNS = frozenset('{}()[];"')  # a quote alone was never closed
+_SIGNS = frozenset('{}()[];"')  # a single quote token was never closed
 
 
 class _Parser:
-    """Recursive descent over a flat list of tokens; a line number is worked out only for an error."""
+    """Recursive descent over a flat list of tokens; line numbers are computed only for errors."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -35,7 +35,7 @@ class _Parser:
         self.at = 0
         self.levels: dict[str, tuple[str, ...]] = {}
         self.parents: dict[str, tuple[str, ...]] = {}
-        self.tables: dict[str, NDArray[np.float64]] = {}
+        self.tables: dict[str, Array] = {}
 
     def error(self, message: str) -> DataError:
         starts = (m for m in _TOKEN.finditer(self.text) if not m.group().startswith(("//", "/*")))
@@ -46,7 +46,7 @@ class _Parser:
 
     def take(self) -> str:
         if self.at == len(self.tokens):
-            raise self.error("the file ends in the middle of a block.")
+            raise self.error("the file ends inside a block.")
         self.at += 1
         token: str = self.tokens[self.at - 1]
         return token
@@ -63,7 +63,7 @@ class _Parser:
         return _unquoted(token)
 
     def words_until(self, sign: str) -> list[str]:
-        """The words up to a sign, which is taken too."""
+        """The words before a sign; the sign is consumed."""
         try:
             end = self.tokens.index(sign, self.at)
         except ValueError:
@@ -71,7 +71,7 @@ class _Parser:
         words = self.tokens[self.at : end]
         self.at = end + 1
         if not _SIGNS.isdisjoint(words):
-            raise self.error(f"there is something between {words[0]!r} and {sign!r} that is not a word.")
+            raise self.error(f"expected only words between {words[0]!r} and {sign!r}.")
         return [_unquoted(word) for word in words]
 
     def network(self) -> DiscreteNetwork:
@@ -82,11 +82,11 @@ class _Parser:
                 raise self.error(f"expected network, variable or probability, found {kind!r}.")
             blocks[kind]()
         if not self.levels:
-            raise self.error("there is no variable in this file.")
+            raise self.error("the file declares no variables.")
         return DiscreteNetwork(self.levels, self.parents, self.tables)
 
-    def property_skipped(self) -> bool:
-        """Skip `property … ;` if one comes next."""
+    def skip_property(self) -> bool:
+        """Skip `property … ;` if it comes next; return whether it did."""
         if self.at == len(self.tokens) or self.tokens[self.at] != "property":
             return False
         while self.take() != ";":
@@ -96,7 +96,7 @@ class _Parser:
     def header(self) -> None:
         while self.take() != "{":
             pass
-        while self.property_skipped():
+        while self.skip_property():
             pass
         self.expect("}")
 
@@ -107,7 +107,7 @@ class _Parser:
         self.expect("{")
         while (token := self.take()) != "}":
             self.at -= 1
-            if self.property_skipped():
+            if self.skip_property():
                 continue
             if token != "type":
                 raise self.error(f"expected type or property, found {token!r}.")
@@ -119,7 +119,7 @@ class _Parser:
             self.expect("{")
             labels = self.words_until("}")
             if count != [str(len(labels))]:
-                raise self.error(f"{name} announces {' '.join(count)} labels and lists {len(labels)}.")
+                raise self.error(f"{name} declares {' '.join(count)} labels but lists {len(labels)}.")
             self.levels[name] = tuple(labels)
             self.expect(";")
         if name not in self.levels:
@@ -132,7 +132,7 @@ class _Parser:
             if name not in self.levels:
                 raise self.error(f"{name!r} is not a variable declared above.")
         if not family:
-            raise self.error("a probability needs a variable.")
+            raise self.error("a probability block must name a variable.")
         name, *parents = family
         if name in self.tables:
             raise self.error(f"{name} has two probability blocks.")
@@ -140,7 +140,7 @@ class _Parser:
         self.expect("{")
         self.tables[name] = self.entries(name, parents)
 
-    def entries(self, name: str, parents: list[str]) -> NDArray[np.float64]:
+    def entries(self, name: str, parents: list[str]) -> Array:
         own = len(self.levels[name])
         codes = [{label: i for i, label in enumerate(self.levels[parent])} for parent in parents]
         table = np.full([*(len(code) for code in codes), own], np.nan)
@@ -165,7 +165,7 @@ class _Parser:
                 table[...] = np.moveaxis(flat.reshape(own, *table.shape[:-1]), 0, -1)
             elif token == "property":
                 self.at -= 1
-                self.property_skipped()
+                self.skip_property()
             else:
                 raise self.error(f"expected a row, table, default or property, found {token!r}.")
         missing = np.isnan(table[..., 0])
@@ -179,13 +179,13 @@ class _Parser:
     def numbers(self, count: int, name: str) -> list[float]:
         words = self.words_until(";")
         if len(words) != count:
-            raise self.error(f"{len(words)} probabilities for {name} where {count} are needed.")
+            raise self.error(f"{name} has {len(words)} probabilities here but needs {count}.")
         try:
             values = [float(word) for word in words]
         except ValueError:
             raise self.error(f"not all probabilities of {name} are numbers: {' '.join(words)[:80]}") from None
         if not all(value >= 0 for value in values):
-            raise self.error(f"a probability of {name} is not a number of at least 0.")
+            raise self.error(f"a probability of {name} is negative or not a number.")
         return values
 
 
@@ -194,7 +194,7 @@ def _unquoted(token: str) -> str:
 
 
 def network_from_text(text: str) -> DiscreteNetwork:
-    """The discrete network in a BIF text.
+    """Parse the discrete network in a BIF text.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def network_from_text(text: str) -> DiscreteNetwork:
 
 
 def network_to_text(network: DiscreteNetwork) -> str:
-    """The discrete network in BIF, probabilities written so that they are read back exactly."""
+    """The discrete network in BIF; probabilities are written so that they can be read back exactly."""
     lines = ["network unknown {", "}"]
     for name in network.names:
         labels = [_word(label) for label in network.levels[name]]
@@ -220,9 +220,9 @@ def network_to_text(network: DiscreteNetwork) -> str:
         given = f" | {', '.join(_word(parent) for parent in parents)}" if parents else ""
         lines.append(f"probability ( {_word(name)}{given} ) {{")
         rows = network.tables[name].reshape(-1, len(network.levels[name])).tolist()
-        places = itertools.product(*([_word(label) for label in network.levels[p]] for p in parents))
-        for place, row in zip(places, rows, strict=True):
-            start = f"({', '.join(place)})" if parents else "table"
+        configurations = itertools.product(*([_word(label) for label in network.levels[p]] for p in parents))
+        for configuration, row in zip(configurations, rows, strict=True):
+            start = f"({', '.join(configuration)})" if parents else "table"
             lines.append(f"  {start} {', '.join(map(repr, row))};")
         lines.append("}")
     return "\n".join([*lines, ""])
@@ -230,7 +230,7 @@ def network_to_text(network: DiscreteNetwork) -> str:
 
 def _word(name: str) -> str:
     if "\n" in name:
-        raise DataError(f"{name!r} has a line break, which names in a BIF file cannot have.")
+        raise DataError(f"{name!r} contains a line break, which BIF does not allow in names.")
     return name if _PLAIN.fullmatch(name) else quote(name)
 
 
@@ -240,9 +240,9 @@ def from_text(text: str) -> Graph:
 
 
 def to_text(network: object) -> str:
-    """The network in BIF; a graph alone has no tables and cannot be written."""
+    """The network in BIF; a graph without tables raises `DataError`."""
     if not isinstance(network, DiscreteNetwork):
         raise DataError(
-            "A BIF file holds probability tables, which a graph does not have; use another format."
+            "A BIF file needs probability tables, which a graph does not have. Use another format."
         )
     return network_to_text(network)

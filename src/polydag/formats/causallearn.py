@@ -1,8 +1,8 @@
-"""causal-learn's endpoint matrix: an entry is the mark at the row's end of the edge.
+"""causal-learn's endpoint matrix: an entry is the edge mark at the row's node.
 
-`M[j, i] = 1` (arrowhead at j) with `M[i, j] = -1` (tail at i) is `i -> j`; both -1 is undirected: so says
-causal-learn's documentation of `pc`. Keeps names, their order and undirected edges; weights are lost (all
-1 on reading).
+`M[j, i] = 1` (arrowhead at j) with `M[i, j] = -1` (tail at i) is `i -> j`; both -1 is undirected
+(causal-learn's documentation of `pc`). The format preserves names, their order and undirected edges. Weights
+are lost: all are 1 on reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polydag.errors import DataError
-from polydag.formats._matrix import IntMatrix, matrix_from_text, matrix_to_text, square
+from polydag.formats.parsing.matrix_csv import IntMatrix, matrix_from_text, matrix_to_text, square
 from polydag.graph import Graph
 
 
@@ -31,12 +31,12 @@ def to_causallearn(graph: Graph) -> IntMatrix:
 
 
 def from_causallearn(matrix: ArrayLike, names: Iterable[object] | None = None) -> Graph:
-    """The graph of a matrix of endpoint marks; bidirected edges are refused."""
+    """The graph of a matrix of endpoint marks; bidirected edges raise `DataError`."""
     marks = square(matrix, (-1, 0, 1), "causal-learn")
     labels = Graph(np.zeros(marks.shape), names).names
     for wrong, why in (
-        ((marks == 1) & (marks.T == 1), "is bidirected, and polydag has no hidden common causes"),
-        ((marks != 0) & (marks.T == 0), "has a mark at one end only"),
+        ((marks == 1) & (marks.T == 1), "is bidirected; polydag has no latent common causes"),
+        ((marks != 0) & (marks.T == 0), "has a mark at only one end"),
     ):
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
@@ -45,7 +45,7 @@ def from_causallearn(matrix: ArrayLike, names: Iterable[object] | None = None) -
 
 
 def from_text(text: str) -> Graph:
-    """The graph in a CSV of the matrix, with row and column names."""
+    """Parse a CSV of the matrix, with row and column names."""
     return from_causallearn(*matrix_from_text(text))
 
 

@@ -1,20 +1,20 @@
-"""DAGitty: `dag { … }`, or `pdag { … }` where edges are undirected (`--`).
+"""DAGitty: `dag { … }`, or `pdag { … }` if there are undirected edges (`--`).
 
-Weights stand in `beta`, DAGitty's path coefficient. Keeps names, their order, weights to the last bit and
-undirected edges; positions, exposures and outcomes are not part of a graph and are dropped on reading. Names
-are quoted; a name that ends in a backslash is read back by polydag but not by DAGitty itself.
+Weights are stored as `beta`, DAGitty's path coefficient. The format preserves names, their order, exact
+weights and undirected edges. Positions, exposures and outcomes are not part of a graph and are dropped on
+reading. Names are quoted; DAGitty itself cannot read a name that ends in a backslash.
 """
 
 from __future__ import annotations
 
 from polydag.errors import DataError
-from polydag.formats._assemble import ParsedEdge, assemble, number
-from polydag.formats._dotlike import Link, parse, quote
+from polydag.formats.parsing.dot_syntax import Link, parse, quote
+from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number
 from polydag.graph import Graph
 
 
 def from_text(text: str) -> Graph:
-    """The graph in a DAGitty text.
+    """Parse the graph in a DAGitty text.
 
     Examples
     --------
@@ -23,14 +23,14 @@ def from_text(text: str) -> Graph:
     """
     parsed = parse(text)
     if parsed.kind not in ("dag", "pdag", "digraph"):
-        raise DataError(f"line 1: a DAGitty file starts with dag or pdag, not {parsed.kind!r}.")
+        raise DataError(f"line 1: a DAGitty file must start with dag or pdag, not {parsed.kind!r}.")
     return assemble(parsed.nodes, [_edge(link) for link in parsed.links])
 
 
 def _edge(link: Link) -> ParsedEdge:
     if link.mark not in ("->", "<-", "--"):
-        hint = "add the unobserved common cause as a node" if link.mark == "<->" else "polydag has no PAGs"
-        raise DataError(f"{link.place}: edges {link.mark} cannot be represented; {hint}.")
+        hint = "add the unobserved common cause as a node" if link.mark == "<->" else "PAGs are not supported"
+        raise DataError(f"{link.place}: an edge {link.mark} cannot be represented; {hint}.")
     weight = number(link.attributes.get("beta", "1"), link.place)
     source, target = (link.target, link.source) if link.mark == "<-" else (link.source, link.target)
     return ParsedEdge(source, target, weight, link.mark != "--", link.place)

@@ -1,8 +1,8 @@
 """Edge-list CSV with the columns source, target, weight, directed.
 
-A row with an empty target and an empty weight declares a node. Such rows come first, one for every node,
-where the edges alone would not give back all nodes in their order. Keeps names, weights to the last bit and
-undirected edges. Other columns are allowed and ignored; weight (1) and directed (true) may be left out.
+A row with an empty target and an empty weight declares a node. If the edges alone would not restore all nodes
+in order, the file starts with one such row per node. The format preserves names, exact weights and undirected
+edges. Other columns are ignored. The columns weight (default 1) and directed (default true) are optional.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import csv
 import io
 
 from polydag.errors import DataError
-from polydag.formats._assemble import ParsedEdge, assemble, number, truth
+from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number, truth
 from polydag.graph import Graph
 
 COLUMNS = ("source", "target", "weight", "directed")
 
 
 def from_text(text: str) -> Graph:
-    """The graph in an edge list.
+    """Parse the graph in an edge list.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def from_text(text: str) -> Graph:
             if not row:
                 continue
             if len(row) != len(header):
-                raise DataError(f"{place}: {len(row)} cells, but the header has {len(header)} columns.")
+                raise DataError(f"{place} has {len(row)} cells but the header has {len(header)}.")
             cell = dict(zip(header, row, strict=True))
             weight = cell.get("weight", "")
             nodes.setdefault(cell["source"])
@@ -48,12 +48,12 @@ def from_text(text: str) -> Graph:
                 value = number(weight or "1", place)
                 edges.append(ParsedEdge(cell["source"], cell["target"], value, directed, place))
     except csv.Error as error:
-        raise DataError(f"line {reader.line_num}: not CSV ({error}).") from error
+        raise DataError(f"line {reader.line_num}: not valid CSV ({error}).") from error
     return assemble(nodes, edges)
 
 
 def to_text(graph: Graph) -> str:
-    """The graph as an edge list, weights written so that they are read back exactly."""
+    """The graph as an edge list; weights are written so that they can be read back exactly."""
     edges = graph.edges()
     appearing = tuple(dict.fromkeys(end for edge in edges for end in edge[:2]))
     out = io.StringIO(newline="")

@@ -1,6 +1,6 @@
 """JSON: `{"nodes": [names], "edges": [{"source", "target", "weight", "directed"}]}`.
 
-Keeps names, their order, weights to the last bit and undirected edges. Other keys are allowed and ignored.
+The format preserves names, their order, exact weights and undirected edges. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 
 from polydag.errors import DataError
-from polydag.formats._assemble import ParsedEdge, assemble, number
+from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number
 from polydag.graph import Graph
 
 
 def from_text(text: str) -> Graph:
-    """The graph in a JSON text; `weight` is 1 and `directed` true where they are left out.
+    """Parse the graph in a JSON text; `weight` defaults to 1 and `directed` to true.
 
     Examples
     --------
@@ -23,12 +23,12 @@ def from_text(text: str) -> Graph:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"line {error.lineno}: not JSON ({error.msg}).") from error
+        raise DataError(f"line {error.lineno}: not valid JSON ({error.msg}).") from error
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
         raise DataError('a graph in JSON needs "nodes": a list of names.')
     if len(set(nodes)) < len(nodes):
-        raise DataError(f'"nodes" names {next(n for n in nodes if nodes.count(n) > 1)!r} twice.')
+        raise DataError(f'"nodes" lists {next(n for n in nodes if nodes.count(n) > 1)!r} twice.')
     listed = content.get("edges", [])
     if not isinstance(listed, list):
         raise DataError('"edges" must be a list.')
@@ -37,17 +37,17 @@ def from_text(text: str) -> Graph:
 
 def _edge(item: object, place: str) -> ParsedEdge:
     if not isinstance(item, dict):
-        raise DataError(f'{place}: an edge is an object with "source" and "target"; got {item!r}.')
+        raise DataError(f'{place}: an edge must be an object with "source" and "target"; got {item!r}.')
     source, target, directed = item.get("source"), item.get("target"), item.get("directed", True)
     if not isinstance(source, str) or not isinstance(target, str):
-        raise DataError(f'{place}: an edge needs "source" and "target", both names.')
+        raise DataError(f'{place}: an edge needs names as "source" and "target".')
     if not isinstance(directed, bool):
         raise DataError(f'{place}: "directed" must be true or false; got {directed!r}.')
     return ParsedEdge(source, target, number(str(item.get("weight", 1.0)), place), directed, place)
 
 
 def to_text(graph: Graph) -> str:
-    """The graph as JSON, one edge a line."""
+    """The graph as JSON, with one edge per line."""
     edges = ",\n".join(f"    {json.dumps(edge._asdict(), ensure_ascii=False)}" for edge in graph.edges())
     names = json.dumps(list(graph.names), ensure_ascii=False)
     return f'{{\n  "nodes": {names},\n  "edges": [{edges and chr(10) + edges + chr(10) + "  "}]\n}}\n'

@@ -1,9 +1,9 @@
-"""GraphML: a directed graph, an undirected edge marked by GraphML's own `directed="false"`.
+"""GraphML: a directed graph in which undirected edges have `directed="false"`.
 
-Names stand in the node data `name` (ids are `n0`, `n1`, …, as ids may not hold spaces); on reading, a node
-without that data is named by its id. Keeps names, their order, weights to the last bit and undirected edges
-(networkx reads the file where none are undirected: it has no mixed graphs). XML cannot hold control
-characters: a name with one is refused.
+Names are stored in the node data `name`, because ids (`n0`, `n1`, …) may not contain spaces. On reading, a
+node without this data takes its id as its name. The format preserves names, their order, exact weights and
+undirected edges. networkx has no mixed graphs, so it reads only files without undirected edges. XML cannot
+represent control characters: names that contain one raise `DataError`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from polydag.errors import DataError
-from polydag.formats._assemble import ParsedEdge, assemble, number, truth
+from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number, truth
 from polydag.graph import Graph
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,7 +28,7 @@ _HEADER = """<?xml version="1.0" encoding="UTF-8"?>
 
 @dataclass
 class _Element:
-    """A node or an edge while it is read: its attributes, its data by the key's name, its line."""
+    """A node or edge being read: its attributes, its line, and its data by key name."""
 
     attributes: dict[str, str]
     line: int
@@ -36,7 +36,7 @@ class _Element:
 
 
 class _Reader:
-    """Collects nodes and edges; expat is used directly because it knows the line of every element."""
+    """Collects nodes and edges; uses expat directly because it reports the line of each element."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate(namespace_separator=" ")
@@ -77,7 +77,7 @@ class _Reader:
 
 
 def from_text(text: str) -> Graph:
-    """The graph in a GraphML text.
+    """Parse the graph in a GraphML text.
 
     Examples
     --------
@@ -89,17 +89,18 @@ def from_text(text: str) -> Graph:
     try:
         reader.parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
-        raise DataError(f"line {error.lineno}: not XML ({expat.errors.messages[error.code]}).") from error
+        reason = expat.errors.messages[error.code]
+        raise DataError(f"line {error.lineno}: not valid XML ({reason}).") from error
     if reader.default is None:
-        raise DataError("line 1: there is no <graph> in this file.")
+        raise DataError("line 1: the file has no <graph> element.")
     names: dict[str, str] = {}
     for node in reader.nodes:
-        own = _attribute(node, "id")
-        if own in names:
-            raise DataError(f"line {node.line}: the node id {own!r} is used twice.")
-        names[own] = node.data.get("name", own)
+        node_id = _attribute(node, "id")
+        if node_id in names:
+            raise DataError(f"line {node.line}: the node id {node_id!r} is used twice.")
+        names[node_id] = node.data.get("name", node_id)
         if len(set(names.values())) < len(names):
-            raise DataError(f"line {node.line}: the name {names[own]!r} is used twice.")
+            raise DataError(f"line {node.line}: the name {names[node_id]!r} is used twice.")
     return assemble(names.values(), [_edge(edge, names, reader.default) for edge in reader.edges])
 
 
@@ -124,15 +125,15 @@ def to_text(graph: Graph) -> str:
     lines = []
     for i, name in enumerate(graph.names):
         if bad := _NOT_XML.search(name):
-            raise DataError(f"The name {name!r} has the character {bad.group()!r}, which XML cannot hold.")
+            raise DataError(f"The name {name!r} contains {bad.group()!r}, which XML cannot represent.")
         # A carriage return would be read back as a newline.
         text = escape(name, {"\r": "&#13;"})
         lines.append(f'    <node id="n{i}"><data key="name">{text}</data></node>')
     for edge in graph.edges():
         source, target = graph.index(edge.source), graph.index(edge.target)
-        way = "" if edge.directed else ' directed="false"'
+        direction = "" if edge.directed else ' directed="false"'
         lines.append(
-            f'    <edge source="n{source}" target="n{target}"{way}>'
+            f'    <edge source="n{source}" target="n{target}"{direction}>'
             f'<data key="weight">{edge.weight!r}</data></edge>'
         )
     return _HEADER + "\n".join([*lines, "  </graph>", "</graphml>", ""])

@@ -1,7 +1,7 @@
 """networkx: a `DiGraph` whose edges carry `weight` and `directed`.
 
 networkx has no mixed graphs: an undirected edge becomes two opposite arcs, both with `directed=False`. Nodes
-are the names, in order; weights are kept exactly.
+are the names, in order. Weights are preserved exactly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from polydag.graph import Graph
 
 
 def to_networkx(graph: Graph) -> Any:
-    """A `networkx.DiGraph`.
+    """Convert a graph to a `networkx.DiGraph`.
 
     Examples
     --------
@@ -37,10 +37,10 @@ def to_networkx(graph: Graph) -> Any:
 
 
 def from_networkx(graph: Any) -> Graph:
-    """A graph from a networkx graph.
+    """Convert a networkx graph to a `Graph`.
 
-    An edge is undirected if the networkx graph is, if it is marked `directed=False`, or if both arcs are
-    there. Node labels become text; a weight is 1 where there is none.
+    An edge is undirected if the networkx graph is undirected, if the edge has `directed=False`, or if both
+    arcs are present. Node labels become strings. Missing weights are 1.
 
     Examples
     --------

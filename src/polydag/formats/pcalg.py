@@ -1,7 +1,7 @@
 """pcalg's `amat.cpdag`: entries are [to, from], the transpose of polydag's.
 
 `amat[a, b] = 0` and `amat[b, a] = 1` is `a -> b`; both 1 is undirected (R documentation of `amatType`).
-Keeps names, their order and undirected edges; weights are lost (all 1 on reading).
+The format preserves names, their order and undirected edges. Weights are lost: all are 1 on reading.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from numpy.typing import ArrayLike
 
-from polydag.formats._matrix import IntMatrix, matrix_from_text, matrix_to_text, square
+from polydag.formats.parsing.matrix_csv import IntMatrix, matrix_from_text, matrix_to_text, square
 from polydag.graph import Graph
 
 
@@ -32,7 +32,7 @@ def from_pcalg(amat: ArrayLike, names: Iterable[object] | None = None) -> Graph:
 
 
 def from_text(text: str) -> Graph:
-    """The graph in a CSV of the matrix, with row and column names."""
+    """Parse a CSV of the matrix, with row and column names."""
     return from_pcalg(*matrix_from_text(text))
 
 

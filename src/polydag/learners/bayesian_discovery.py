@@ -1,117 +1,137 @@
-"""The posterior of every edge."""
+"""The posterior probability of every edge, for one table."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, cast
 
 import pandas as pd
 
-from polydag.data.discretize import discretize
+from polydag.arrays import Array
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.family_tables import tables_of, told_candidates
 from polydag.learners.inputs import (
-    Discrete,
-    Gaussian,
     discrete_counts,
     gaussian_statistics,
-    is_statistics,
     knowledge_masks,
+    standardized,
 )
-from polydag.learners.labels import as_frame, not_labels, numbers_of
+from polydag.learners.labels import labelled
+from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
+from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.weighted import Method, WeightedPosterior, dag_posterior
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
-from polydag.posterior.families.priors import Array, certain_edges, size_prior
+from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.chains import Length
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
-from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
+from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.sources.interface import Source
+from polydag.sources.table import InMemory
 
-_DISCRETE = ("k2", "bdeu", "bds")
-_SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact", "mcmc")
-_OVER = ("orders", "dags")
+# Parameters that all learners of posteriors share.
+POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
+    "score": ScoreName(),
+    "score_options": optional(Instance(Mapping, "a mapping of options to values")),
+    "structure_prior": one_of("fair", "uniform"),
+    "max_parents": whole(least=0),
+    "method": one_of("auto", "exact", "mcmc"),
+    "equivalent_sample_size": number(above=0.0),
+    "max_candidates": optional(Either(whole(least=1), one_of("auto"))),
+    "threshold": number(least=0.0, most=1.0),
+    "memory": optional(number(above=0.0)),
+    "chains": Instance(Chains, "a polydag.Chains"),
+}
+
+
+def posterior_score(settings: Any, stats: Any) -> Score:
+    """The score of some statistics, with the options of a learner of posteriors."""
+    spec = resolve(settings.score, kind_of(settings.score) or "numbers")
+    sizes = spec.taken(equivalent_sample_size=settings.equivalent_sample_size)
+    own = standardized(stats) if spec.standardised else stats
+    return spec.make(own, **{**sizes, **(settings.score_options or {})})
 
 
 class BayesianDiscovery(StructureLearner):
-    """Not one best graph but the probability of every edge, averaged over all orders of the variables.
+    """The posterior probability of every edge, averaged over all orders of the variables or over all DAGs.
 
     Parameters
     ----------
-    score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for numbers, the others for labels.
+    score : str
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+    score_options : mapping, optional
+        Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
-        Of parent sets: every number of parents is equally likely, or every set.
+        The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
+        parent set.
     max_parents : int
-        The largest in-degree.
-    method : {"auto", "exact", "mcmc"}
-        "exact" sums over all orders, for up to 25 to 29 variables; "mcmc" samples orders by Markov chains,
-        for any number of variables; "auto" is exact where memory and a few minutes allow it.
+        The largest in-degree. A bound beyond the number of other variables has no effect.
+    method : {"auto", "exact", "weighted", "mcmc"}
+        "exact" sums over all orders, for up to 25 to 29 variables. "mcmc" samples orders by Markov chains,
+        for any number of variables. "auto" is exact where that fits into memory and takes a few minutes at
+        most. "weighted" is for `over="dags"`.
     over : {"orders", "dags"}
         What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
-        which is quick to sum over; with "dags" it counts once. Then "exact" draws DAGs from exact orders and
-        weights them, "mcmc" samples ordered partitions, and "auto" takes weights where they leave enough
-        draws in effect.
+        which makes sums fast; with "dags" it counts once. For "dags", "exact" sums over all DAGs, for up to
+        about 20 variables; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples ordered
+        partitions; "auto" is exact for up to 18 variables, and for more weights draws if enough of them
+        remain in effect.
     edge_prior : array or DataFrame of shape (n, n), optional
-        The prior probability of each edge, row -> column; 0.5 says nothing, 0 forbids, 1 requires.
+        The prior probability of each edge, row -> column; 0.5 is neutral, 0 forbids, 1 requires an edge.
     equivalent_sample_size : float
-        How many imaginary rows the prior of "bdeu" and "bds" counts for.
+        The weight of the prior of "bdeu" and "bds", in rows.
     max_candidates : int or "auto", optional
-        How many candidate parents each variable keeps, by how good they are alone. None keeps all; "auto"
-        does so while there are at most 30 million families, and warns when it does not.
+        How many candidate parents each variable keeps, chosen by their score as the only parent. None keeps
+        all; "auto" keeps all as long as there are at most 30 million families, and warns otherwise.
     discretize : str, optional
         Cut continuous columns into levels: "quantile:4" or "interval:4".
     threshold : float
-        Edges of `graph_` are more probable than this.
+        `graph_` has the edges with a probability above this.
     memory : float, optional
-        Gigabytes that may be used; what is available by default.
+        Gigabytes that may be used; by default what is available.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
-    n_chains : int
-        Independent Markov chains of "mcmc"; at least 2 to see whether they agree.
-    n_steps : int, optional
-        The length of each chain, burn-in included; chosen by the diagnostics if not given.
-    burn_in : int, optional
-        Steps at the beginning that are not used; half of all by default.
-    bucket_size : int
-        Of a state of the chains, all orders of so many neighbouring variables are summed over exactly.
+    chains : Chains
+        How many Markov chains "mcmc" runs, how long, and how large their buckets are.
     n_jobs : int
-        Threads for scores and sums, processes for chains; -1 for as many as there are processors. The result
-        does not depend on it.
+        Threads for scores and sums, processes for chains; -1 for all processors. The result does not depend
+        on it.
     random_state : int, optional
-        The seed of the chains; nothing is random in the exact method.
+        The seed of the chains; the exact method is deterministic.
 
     Attributes
     ----------
     posterior_ : Posterior
         `posterior_.edges`, `posterior_.parents(name)`, `posterior_.graph(threshold)`, and more.
     best_graph_ : Graph
-        A network with the highest score, prior included; the best that was seen, where orders are sampled.
+        A network with the highest score, prior included; for "mcmc", the best network found.
     best_score_ : float
         Its log score.
     log_evidence_ : float or None
-        The logarithm of the sum over orders (prior factors are not normalised); None where they are sampled.
+        The log of the sum over orders, or over DAGs (prior factors are not normalised); None where these
+        are sampled.
     converged_ : bool
-        Whether the chains agree; True for the exact method. If not, a `ConvergenceWarning` says so.
+        Whether the chains have mixed; True for the exact method. If not, a `ConvergenceWarning` is raised.
     history_ : DataFrame
-        One row a round of the chains (steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed).
+        One row for each round of the chains (steps, burn_in, draws, temperatures, acceptance, r_hat, ess,
+        mixed).
     candidates_ : DataFrame
-        variable, candidates, best_left_out (the gain of the best variable that is no candidate); empty where
-        all are.
+        variable, candidates, best_left_out (the gain of the best variable that is not a candidate); empty
+        where all variables are candidates.
 
     Notes
     -----
-    `graph_` has the edges above the threshold, weighted by their probability, and is always a DAG: of a cycle
-    the least probable edge goes, and is listed in `pruned_`. Columns of numbers are standardised, since the
-    prior of BGe has a scale; statistics are taken as they are. With `Regimes`, rows that set a variable do
-    not score it.
+    `graph_` is always a DAG, weighted by the probabilities: the least probable edge of each cycle is removed
+    and listed in `pruned_`. The prior of BGe has a scale, so continuous columns are standardised, from rows
+    and from statistics alike, and the posterior does not depend on units. With `Regimes`, all rows share one
+    scale, and rows in which a variable was set do not contribute to its score.
 
     References
     ----------
@@ -119,6 +139,7 @@ class BayesianDiscovery(StructureLearner):
     Koivisto, M. (2006). Advances in exact Bayesian structure discovery in Bayesian networks.
     Silander, T. and Myllymäki, P. (2006). A simple approach for finding the globally optimal Bayesian network
     structure.
+    Tian, J. and He, R. (2009). Computing posterior probabilities of structural features in Bayesian networks.
     Niinimäki, T., Parviainen, P. and Koivisto, M. (2011). Partial order MCMC for structure discovery in
     Bayesian networks.
     Kuipers, J. and Moffa, G. (2017). Partition MCMC for inference on acyclic digraphs.
@@ -131,6 +152,12 @@ class BayesianDiscovery(StructureLearner):
     1.0
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **POSTERIOR_CONSTRAINTS,
+        "method": one_of("auto", "exact", "weighted", "mcmc"),
+        "over": one_of("orders", "dags"),
+    }
+
     posterior_: Posterior
     best_graph_: Graph
     best_score_: float
@@ -141,6 +168,7 @@ class BayesianDiscovery(StructureLearner):
         self,
         *,
         score: str = "k2",
+        score_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
@@ -152,14 +180,12 @@ class BayesianDiscovery(StructureLearner):
         threshold: float = 0.5,
         memory: float | None = None,
         knowledge: Knowledge | None = None,
-        n_chains: int = 4,
-        n_steps: int | None = None,
-        burn_in: int | None = None,
-        bucket_size: int = 10,
+        chains: Chains = DEFAULT_CHAINS,
         n_jobs: int = 1,
         random_state: int | None = None,
     ) -> None:
         self.score = score
+        self.score_options = score_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
@@ -171,42 +197,32 @@ class BayesianDiscovery(StructureLearner):
         self.threshold = threshold
         self.memory = memory
         self.knowledge = knowledge
-        self.n_chains = n_chains
-        self.n_steps = n_steps
-        self.burn_in = burn_in
-        self.bucket_size = bucket_size
+        self.chains = chains
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        for name, known in (("score", _SCORES), ("method", _METHODS), ("over", _OVER)):
-            if getattr(self, name) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
-        stats = self._statistics(X)
-        # What cannot be is told before a long computation.
-        size_prior(self.structure_prior, len(stats.names), 0)
-        if self.method == "exact":
-            require_fit(len(stats.names), self._memory())
-        Length(self.n_chains, self.n_steps, self.burn_in)
+    def _fit(self, source: Source) -> None:
+        stats = self._statistics(source)
+        # Refused before a long computation.
+        if self.method == "weighted" and self.over != "dags":
+            raise UsageError("method='weighted' is for over='dags'.")
+        if self.method in ("exact", "weighted"):
+            summed = self.over == "dags" and self.method == "exact"
+            (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
-        options = {"equivalent_sample_size": self.equivalent_sample_size}
-        score = make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
-        self._finish(self._table(score, masks, edge_prior), masks)
-        return self
+        self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
-    def _statistics(self, X: Any) -> Discrete | Gaussian:
-        if self.score not in _DISCRETE:
-            stats = gaussian_statistics(X)
-            rows = isinstance(stats, GaussianStats) and not is_statistics(X)
-            return stats.standardized() if rows and isinstance(stats, GaussianStats) else stats
-        if is_statistics(X):
-            return discrete_counts(X)
-        frame, numbers = as_frame(X), numbers_of(X)
-        if numbers and self.discretize is None:
-            raise not_labels(frame, numbers, self.score)
-        return discrete_counts(discretize(frame, self.discretize, numbers) if self.discretize else frame)
+    def _statistics(self, source: Source) -> Any:
+        if kind_of(self.score) == "numbers":
+            return gaussian_statistics(source)
+        if isinstance(source, InMemory):
+            source = labelled(source, self.discretize, self.score)
+        elif self.discretize is not None:
+            raise UsageError(
+                f"discretize= needs rows; {source.described} has none to give. Discretise before."
+            )
+        return discrete_counts(source)
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
         (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)
@@ -221,9 +237,7 @@ class BayesianDiscovery(StructureLearner):
             return dag_posterior(
                 table,
                 method=cast(Method, self.method),
-                n_chains=self.n_chains,
-                n_steps=self.n_steps,
-                burn_in=self.burn_in,
+                chains=self.chains,
                 n_jobs=self.n_jobs,
                 memory=self._memory(),
                 random_state=self.random_state,
@@ -232,10 +246,7 @@ class BayesianDiscovery(StructureLearner):
             return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
         return mcmc_posterior(
             table,
-            n_chains=self.n_chains,
-            n_steps=self.n_steps,
-            burn_in=self.burn_in,
-            bucket_size=self.bucket_size,
+            chains=self.chains,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
@@ -257,4 +268,4 @@ class BayesianDiscovery(StructureLearner):
             n_iter=sampled.n_steps if sampled else 1,
         )
         if sampled and not sampled.mixed:
-            warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=3)
+            warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=4)

@@ -8,20 +8,25 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from polydag.checkpoint import piece
-from polydag.errors import DataError, UsageError
-from polydag.graph import Graph, node_names
-from polydag.learners.inputs import is_statistics
+from polydag.errors import UsageError
+from polydag.graph import Graph
+from polydag.learners.base import Estimator
+from polydag.metrics.proportions import wilson_interval
+from polydag.parameters import whole
 from polydag.progress import report
-from polydag.resampling import draw_groups, draw_rows, wilson_interval
+from polydag.sources import InMemory, Source, Tasks, as_source
 
 _CHUNK = 10  # resamples that are stored together; the same for any number of processes
 
 
-class Bootstrap(BaseEstimator):  # type: ignore[misc]
+class Bootstrap(Estimator):
     """The share of bootstrap resamples in which a learner finds each edge.
+
+    Each sort of source is drawn in its own way: a table by rows, linked rows by whole groups, parties each by
+    their own rows (sums leave them, nothing else), tasks each by its own.
 
     Parameters
     ----------
@@ -54,6 +59,8 @@ class Bootstrap(BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    constraints = {"n_resamples": whole(least=1)}  # noqa: RUF012
+
     def __init__(
         self, learner: Any, *, n_resamples: int = 200, n_jobs: int = 1, random_state: int | None = None
     ) -> None:
@@ -67,42 +74,36 @@ class Bootstrap(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : DataFrame, array, Table, or a list of them
-            A list holds parties or tasks: each is drawn from its own rows, and the learner gets a list.
+        X : DataFrame, array, Table, Source, or Tasks
+            What the learner takes.
         groups : sequence, optional
-            A label for each row; rows of a label are drawn together. One sequence a table for a list.
+            For a table: a label for each row. Rows with the same label are drawn together, but the learner
+            takes rows as independent; for learning from dependent rows, give `LinkedRows`.
         """
-        if self.n_resamples < 1:
-            raise UsageError(f"n_resamples must be at least 1; got {self.n_resamples}.")
-        if is_statistics(X):
-            raise UsageError("The bootstrap draws rows again, so it needs rows, not statistics.")
-        if getattr(self.learner, "series", False):
+        self._check_parameters()
+        if getattr(self.learner, "time_series", False):
             raise UsageError("The bootstrap draws rows one by one; those of a time series follow each other.")
-        tables, labels = _tables(X, groups)
-        many = isinstance(X, (list, tuple))
+        source = _source(X, groups)
         seeds = np.random.SeedSequence(self.random_state).spawn(self.n_resamples)
+        source.resampled(
+            np.random.default_rng(seeds[0])
+        )  # what cannot be drawn is refused before work begins
         found: list[NDArray[np.bool_]] = []
         for start in range(0, self.n_resamples, _CHUNK):
             chunk = seeds[start : start + _CHUNK]
 
             def learn(chunk: list[np.random.SeedSequence] = chunk) -> dict[str, NDArray[Any]]:
-                return {"graphs": np.array(self._graphs(tables, labels, many, chunk))}
+                return {"graphs": np.array(self._graphs(source, chunk))}
 
             found.extend(piece(f"bootstrap-{start}", learn)["graphs"])
             report("bootstrap", len(found), self.n_resamples)
-        self._summarise(np.array(found), _names(tables[0]))
+        self._summarise(np.array(found), source.names)
         return self
 
-    def _graphs(
-        self,
-        tables: list[Any],
-        labels: list[Sequence[Hashable] | None],
-        many: bool,
-        seeds: list[np.random.SeedSequence],
-    ) -> list[NDArray[np.bool_]]:
+    def _graphs(self, source: Source | Tasks, seeds: list[np.random.SeedSequence]) -> list[NDArray[np.bool_]]:
         from joblib import Parallel, delayed
 
-        jobs = (delayed(_one)(self.learner, tables, labels, many, seed) for seed in seeds)
+        jobs = (delayed(_one)(self.learner, source, seed) for seed in seeds)
         result: list[NDArray[np.bool_]] = Parallel(n_jobs=self.n_jobs)(jobs)
         return result
 
@@ -135,46 +136,15 @@ class Bootstrap(BaseEstimator):  # type: ignore[misc]
         self.n_resamples_ = n
 
 
-def _tables(X: Any, groups: Sequence[Any] | None) -> tuple[list[Any], list[Sequence[Hashable] | None]]:
-    many = isinstance(X, (list, tuple))
-    tables = [_with_levels(getattr(table, "frame", table)) for table in (X if many else [X])]
-    labels = list(groups) if many and groups is not None else [groups] * len(tables)
-    if len(labels) != len(tables):
-        raise DataError(f"There are {len(labels)} sequences of groups for {len(tables)} tables.")
-    for number, (table, label) in enumerate(zip(tables, labels, strict=True)):
-        if label is not None and len(label) != len(table):
-            raise DataError(f"Table {number + 1} has {len(table)} rows, but {len(label)} group labels.")
-    return tables, labels
+def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:
+    if groups is not None:
+        if isinstance(X, (Source, Tasks)):
+            raise UsageError("groups= goes with a table; a source knows itself which rows belong together.")
+        return InMemory(X, blocks=groups)
+    return X if isinstance(X, Tasks) else as_source(X)
 
 
-def _with_levels(table: Any) -> Any:
-    """Text as categories, so that a level that is not drawn is still known."""
-    if not isinstance(table, pd.DataFrame):
-        return table
-    text = [name for name in table.columns if table[name].dtype.kind not in "iufb"]
-    return table.astype(dict.fromkeys(text, "category"))
-
-
-def _one(
-    learner: Any,
-    tables: list[Any],
-    labels: list[Sequence[Hashable] | None],
-    many: bool,
-    seed: np.random.SeedSequence,
-) -> NDArray[np.bool_]:
-    rng = np.random.default_rng(seed)
-    drawn = []
-    for table, label in zip(tables, labels, strict=True):
-        rows = draw_rows(len(table), rng) if label is None else draw_groups(label, rng)
-        drawn.append(
-            table.iloc[rows].reset_index(drop=True) if hasattr(table, "iloc") else np.asarray(table)[rows]
-        )
-    model = clone(learner).fit(drawn if many else drawn[0])
+def _one(learner: Any, source: Source | Tasks, seed: np.random.SeedSequence) -> NDArray[np.bool_]:
+    model = clone(learner).fit(source.resampled(np.random.default_rng(seed)))
     adjacency: NDArray[np.bool_] = model.graph_.adjacency
     return adjacency
-
-
-def _names(table: Any) -> tuple[str, ...]:
-    """The names a learner gives the nodes of its graph."""
-    columns = getattr(table, "columns", None)
-    return node_names(columns, np.shape(table)[1])

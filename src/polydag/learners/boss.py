@@ -24,7 +24,7 @@ class BOSS(EquivalenceLearner):
         `½ log n`.
     score : str
         A name in `polydag.scores.SCORES`, or "auto": BIC for numbers and BDeu for labels. For numbers there
-        are "bic" and "bge", for labels "bdeu", "bds" and "k2".
+        are "bic" and "bge" (which scores standardised columns), for labels "bdeu", "bds" and "k2".
     score_options : mapping, optional
         Options of the score, such as `{"equivalent_sample_size": 10}` for "bdeu".
     max_parents : int, optional

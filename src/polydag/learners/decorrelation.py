@@ -1,50 +1,49 @@
-"""Linked rows: what is told about them, and a transformer that decorrelates them."""
+"""A transformer that decorrelates linked rows."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 
-from polydag.errors import DataWarning, UsageError
-from polydag.rows.block_descent import LAMBDA2, Problem
-from polydag.rows.dependence import DependenceTest, sentence
-from polydag.rows.estimate import judge, means_of, over_permutations, scaled_problem
+from polydag.learners.base import Estimator
+from polydag.rows.block_descent import LAMBDA2
+from polydag.rows.decorrelation import Decorrelation, decorrelate, decorrelated
+from polydag.rows.dependence import DependenceTest
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import RowPrecision
 
 Array = NDArray[np.float64]
 
 
-class RowCorrelation(BaseEstimator):  # type: ignore[misc]
-    """What a fitted estimator tells about the rows.
+class RowCorrelation(Estimator):
+    """What a fitted estimator reports about the rows.
 
     Attributes
     ----------
     row_precision_ : RowPrecision
-        Θ, with its factor and inverse, one block for each connected component.
+        Θ, the inverse of the rows' correlation, one block for each connected component.
     effective_n_ : float
-        How many independent rows these are worth for finding edges, `n²/tr(Σ²)`.
+        How many independent rows these are worth for edges where dependence is ignored, `n²/tr(Σ²)`.
     test_, test_after_ : DependenceTest
-        Are linked rows correlated? In the data, and in what is left after decorrelation.
+        Are linked rows correlated, in the data and in what is left after decorrelation?
     column_correlations_ : Series
-        Each column's average correlation over the links; they should be alike, since Σ is common to all.
+        Each column's average correlation over the links; Σ is assumed common to all columns.
     structure_ : str
         "free", "common" or "independent".
     summary_ : str
-        What the test says, in a sentence.
+        The test in a sentence.
     """
 
-    row_precision_: RowPrecision
-    test_: DependenceTest
-    test_after_: DependenceTest
-    column_correlations_: pd.Series[float]
-    structure_: str
-    summary_: str
+    decorrelation_: Decorrelation
+
+    @property
+    def row_precision_(self) -> RowPrecision:
+        """Θ, with its factor and inverse."""
+        return self.decorrelation_.precision
 
     @property
     def row_correlation_(self) -> Any:
@@ -58,45 +57,54 @@ class RowCorrelation(BaseEstimator):  # type: ignore[misc]
 
     @property
     def effective_n_(self) -> float:
-        """How many independent rows these are worth for finding edges."""
+        """How many independent rows these are worth for edges where dependence is ignored."""
         return self.row_precision_.effective_n
 
-    def _describe(self, problem: Problem, table: LinkedTable, precision: RowPrecision, left: Array) -> None:
-        verdict = judge(problem, table, precision, left)
-        self.row_precision_ = precision
-        self.structure_ = problem.structure
-        self.test_, self.test_after_ = verdict.before, verdict.after
-        self.column_correlations_ = pd.Series(verdict.columns, index=list(table.names))
-        self.summary_ = sentence(
-            verdict.before, table.links.n, precision.effective_n, table.links, table.group
-        )
-        if same := [name for name, r in self.column_correlations_.items() if r > 0.99]:
-            warnings.warn(
-                f"Column {', '.join(map(str, same))} is the same in all linked rows: it says nothing about "
-                "single rows, and Σ is assumed common to all columns. Make it a covariate, or leave it out.",
-                DataWarning,
-                stacklevel=4,
-            )
+    @property
+    def test_(self) -> DependenceTest:
+        """Are linked rows correlated?"""
+        return self.decorrelation_.before
+
+    @property
+    def test_after_(self) -> DependenceTest:
+        """Are they correlated after decorrelation?"""
+        return self.decorrelation_.after
+
+    @property
+    def column_correlations_(self) -> pd.Series[float]:
+        """Each column's average correlation over the links."""
+        found = self.decorrelation_
+        return pd.Series(found.column_correlations, index=list(found.table.names))
+
+    @property
+    def structure_(self) -> str:
+        """Whether every link has its own strength, all share one, or rows are independent."""
+        return self.decorrelation_.structure
+
+    @property
+    def summary_(self) -> str:
+        """The test in a sentence."""
+        return self.decorrelation_.summary
 
 
 class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     """Make linked rows independent, whatever the order of the variables.
 
     The correlation Σ of the rows is estimated in random orders of the columns and averaged (as the inverse Θ,
-    so that rows without a link stay conditionally independent); the transformed table is `L (X − means)` with
+    so that rows without a link stay conditionally independent). The transformed table is `L (X − means)` with
     `Σ⁻¹ = LᵀL`. Its rows follow the same DAG with the same weights.
 
     Parameters
     ----------
     links : pairs of rows, networkx graph, sparse matrix, labels, coordinates, Links, or the name of a column
         Which rows may depend on each other. Rows are named as in the table's index, or numbered from 0. One
-        dimension is group labels, as is the column that a text names; a table of decimal numbers is
+        dimension holds group labels, as does the column that a text names; a table of decimal numbers holds
         coordinates, with 5 neighbours each (`polydag.rows.Links.from_coordinates` for another number).
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on, besides an intercept; these columns are not transformed.
     structure : {"auto", "free", "common", "independent"}
-        One strength for each link, or one common to all. "auto" is the one with the lower extended BIC, and
-        common where there are too few columns for free.
+        One strength for each link, or one common to all. "auto" takes the one with the lower extended BIC,
+        and "common" where there are too few columns for "free".
     lambda2 : float
         The penalty on Θ's entries, for the free structure.
     n_permutations : int
@@ -105,6 +113,11 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         The seed of the orders.
     n_jobs : int
         Threads for the network's components.
+
+    Attributes
+    ----------
+    decorrelation_ : Decorrelation
+        All that was estimated.
 
     Examples
     --------
@@ -116,8 +129,6 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     >>> print(model.summary_)
     Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
     """
-
-    means_: Array
 
     def __init__(
         self,
@@ -141,33 +152,29 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     def fit(self, X: Any, y: None = None) -> Self:
         """Estimate how the rows are correlated; `y` is ignored."""
         table = LinkedTable.of(X, self.links, self.covariates)
-        self._fit(table, scaled_problem(table, self.structure, self.lambda2, self.n_jobs))
-        return self
-
-    def _fit(self, table: LinkedTable, scaled: tuple[Problem, Array]) -> None:
-        if self.n_permutations < 1:
-            raise UsageError(f"n_permutations must be at least 1; got {self.n_permutations}.")
-        problem, scale = scaled
-        found = over_permutations(problem, self.n_permutations, self.random_state)
-        self._describe(problem, table, found.precision, found.residuals)
-        self.residuals_ = found.residuals
-        self.means_ = means_of(problem, found.precision) * scale
+        self.decorrelation_ = decorrelate(
+            table,
+            structure=self.structure,
+            lambda2=self.lambda2,
+            n_permutations=self.n_permutations,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
         self.n_features_in_ = len(table.names)
         self.feature_names_in_ = np.array(table.names, dtype=object)
-        self._table = table
+        return self
+
+    @property
+    def means_(self) -> Array:
+        """Generalised least-squares coefficients of the intercept and the covariates."""
+        return self.decorrelation_.means
 
     def transform(self, X: Any) -> Any:
         """`L (X − means)` of a table with the fitted rows; a DataFrame where X is one."""
         group = self.links if isinstance(self.links, str) else ""
-        values, covariates = self._table.of_same_rows(X, group, self.covariates)
+        table = self.decorrelation_.table
+        values, covariates = table.of_same_rows(X, group, self.covariates)
         result = decorrelated(values, covariates, self.means_, self.row_precision_)
         if not hasattr(X, "columns"):
             return result
-        return pd.DataFrame(result, columns=list(self._table.names), index=X.index)
-
-
-def decorrelated(values: Array, covariates: Array | None, means: Array, precision: RowPrecision) -> Array:
-    """`L (X − Z M)`."""
-    ones = np.ones((len(values), 1))
-    Z = ones if covariates is None else np.concatenate([ones, covariates], axis=1)
-    return precision.whiten(values - Z @ means)
+        return pd.DataFrame(result, columns=list(table.names), index=X.index)

@@ -1,8 +1,9 @@
-"""Equal error variances: a direct answer without search."""
+"""Structure learning under equal error variances, without a search."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,24 +12,31 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
-from polydag.optimize.order import conditional_variance_order, predecessors
+from polydag.optimize.variance_order import conditional_variance_order, predecessors
+from polydag.parameters import Constraint, Instance, number, optional
 from polydag.regression import fit_graph
+from polydag.sources.interface import Source
 
 
 class EqualVariance(StructureLearner):
-    """Order variables by conditional variance, then choose parents by BIC.
+    """Order the variables by conditional variance, then select parents by BIC.
 
-    Nearly free of errors when all error variances are equal, and wrong when columns are standardised or
-    errors differ much: the order is read off the scales.
+    The method is very accurate if all error variances are equal. It fails if columns are standardised or
+    error variances differ much, because it infers the order from the scales.
 
     Parameters
     ----------
     gamma : float
-        Of the extended BIC; 0 is the plain one.
+        The parameter γ of the extended BIC; 0 is the ordinary BIC.
     knowledge : Knowledge, optional
-        Required and forbidden edges, tiers.
+        Required and forbidden edges, and tiers.
     random_state : int, optional
-        Taken by every learner; nothing is random here.
+        Not used; present for consistency with the other learners.
+
+    Attributes
+    ----------
+    order_ : list of str
+        The variables in causal order.
 
     References
     ----------
@@ -45,6 +53,13 @@ class EqualVariance(StructureLearner):
     0
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "gamma": number(least=0),
+        "knowledge": optional(Instance(Knowledge, "a polydag.Knowledge")),
+    }
+
+    order_: list[str]
+
     def __init__(
         self, *, gamma: float = 1.0, knowledge: Knowledge | None = None, random_state: int | None = None
     ) -> None:
@@ -52,9 +67,8 @@ class EqualVariance(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        stats = gaussian_statistics(X, independent=True)
+    def _fit(self, source: Source) -> None:
+        stats = gaussian_statistics(source, independent=True)
         masks = knowledge_masks(self.knowledge, stats.names)
         loss = LeastSquares.from_stats(stats)
         order, _ = conditional_variance_order(loss, masks)
@@ -71,4 +85,3 @@ class EqualVariance(StructureLearner):
             converged=True,
             n_iter=1,
         )
-        return self

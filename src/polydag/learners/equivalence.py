@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
+from polydag.learners.inputs import discrete_counts, gaussian_statistics, knowledge_masks, standardized
 from polydag.parameters import Constraint, Instance, number, optional, whole
 from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
 
 
@@ -69,14 +70,13 @@ class EquivalenceLearner(StructureLearner):
     def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
         """The best class that the search finds."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        kind = kind_of(self.score) or ("labels" if is_discrete(X) else "numbers")
+    def _fit(self, source: Source) -> None:
+        kind = kind_of(self.score) or ("labels" if source.is_discrete else "numbers")
         spec = resolve(self.score, kind)
-        stats: Any = discrete_counts(X) if kind == "labels" else gaussian_statistics(X)
+        stats: Any = discrete_counts(source) if kind == "labels" else gaussian_statistics(source)
         options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
-        score = spec.make(stats, **options)
+        # A prior with a scale is for standardised columns; weights stay in the units of the data.
+        score = spec.make(standardized(stats) if spec.standardised else stats, **options)
         max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
         found = self._search(score, masks, max_parents)
@@ -92,4 +92,3 @@ class EquivalenceLearner(StructureLearner):
             converged=True,
             n_iter=len(found.trace),
         )
-        return self

@@ -1,41 +1,27 @@
-"""Tables of labels as frames, and the error for columns of numbers among them."""
+"""Tables of labels: numbers among them are refused, or cut into levels."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
-import numpy as np
 import pandas as pd
 
-from polydag.data.discretize import MAX_LEVELS, continuous_columns
-from polydag.data.table import Table
+from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
 from polydag.errors import DataError
+from polydag.sources.table import InMemory, as_frame
 
 
-def as_frame(X: Any) -> pd.DataFrame:
-    """A DataFrame of a `Table`, a DataFrame, an Arrow table or an array."""
-    if isinstance(X, Table):
-        return X.frame
-    if isinstance(X, pd.DataFrame):
-        return X
-    if isinstance(X, (str, os.PathLike)):
-        raise DataError(
-            f"{os.fspath(X)!r} is not a table, and files are not read here: read it with polydag.data.read, "
-            "or name it on the command line (polydag fit)."
-        )
-    if hasattr(X, "schema"):
-        frame: pd.DataFrame = X.to_pandas()
-        return frame
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"The data must have rows and columns; this array has the shape {array.shape}.")
-    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-
-
-def numbers_of(X: Any) -> list[str]:
+def numbers_of(source: InMemory) -> list[str]:
     """The continuous columns of a table."""
-    return list(X.continuous) if isinstance(X, Table) else continuous_columns(as_frame(X))
+    if source.declared_kinds is not None:
+        return [name for name, kind in source.declared_kinds.items() if kind == "continuous"]
+    return continuous_columns(as_frame(source.data))
+
+
+def labelled(source: InMemory, how: str | None, score: str) -> InMemory:
+    """The table with its numbers cut into levels; without a rule, numbers are an error."""
+    frame, numbers = as_frame(source.data), numbers_of(source)
+    if numbers and how is None:
+        raise not_labels(frame, numbers, score)
+    return source.with_data(frame if how is None else discretize(frame, how, numbers))
 
 
 def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError:

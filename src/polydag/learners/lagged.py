@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
-from polydag.learners.inputs import is_statistics
 from polydag.learners.notears import Notears
 from polydag.losses.lagged import (
     REALISATION,
     TIME,
-    apart,
-    check_lags,
     nothing_changes_the_past,
+    split_lags,
     stack,
     variables_of,
 )
+from polydag.parameters import Constraint, Instance, whole
+from polydag.sources.given import Given
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats
 
 _LEARNED = (
@@ -30,36 +30,38 @@ _LEARNED = (
 
 
 class NotearsLagged(Notears):
-    """A structural vector autoregression by NOTEARS: effects within a time, and of the past on the present.
+    """NOTEARS for structural vector autoregressions, with instantaneous and lagged effects.
 
-    The graph is over time slices: `dose[t-1] -> crp[t]` is an effect of yesterday's dose. Only edges into the
-    present are learned, and those within it form a DAG. Works on merged statistics, so realisations may be
-    spread over parties.
+    The nodes of the graph are time slices: `dose[t-1] -> crp[t]` is the effect of the previous dose. Only
+    edges into the present are learned, and the instantaneous edges form a DAG. The method needs only merged
+    statistics, so realisations may be distributed over parties.
 
     Parameters
     ----------
     lags : int
-        How many steps back effects reach.
+        The number of lags.
     time : str
-        The column of times, whole numbers without gaps. Without a column `t` the rows are in time's order.
+        The column of time points, whole numbers without gaps. If it is "t" and there is no such column, the
+        rows are taken to be in temporal order.
     realisation : str
-        The column that tells independent series apart. Without a column `realisation` there is one series.
+        The column that identifies independent series. If it is "realisation" and there is no such column, all
+        rows form one series.
     lambda_, acyclicity, threshold, random_state
-        As for `Notears`.
+        As in `Notears`.
     knowledge : Knowledge, optional
-        Required and forbidden edges and tiers, over the names of the slices.
+        Required and forbidden edges and tiers, in terms of the time slices.
 
     Attributes
     ----------
     instantaneous_graph_ : Graph
-        The DAG within one time, over the variables' own names, with its weights.
+        The DAG of instantaneous effects over the variables, with its weights.
     lag_weights_ : array of shape (lags, d, d)
         `lag_weights_[k - 1][i, j]` is the effect of variable i on variable j, k steps later.
 
     Notes
     -----
-    `graph_`, `weights_` and everything else are those of `Notears` on the stacked rows. An order by variances
-    helps within a time as much as it does `Notears`: see there.
+    `graph_`, `weights_` and the other attributes are those of `Notears` on the stacked rows. The directions
+    of instantaneous effects depend on the scales as in `Notears`.
 
     References
     ----------
@@ -75,10 +77,16 @@ class NotearsLagged(Notears):
     0
     """
 
-    series: ClassVar[bool] = True
+    time_series: ClassVar[bool] = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **Notears.constraints,
+        "lags": whole(least=1),
+        "time": Instance(str, "a column name"),
+        "realisation": Instance(str, "a column name"),
+    }
 
     instantaneous_graph_: Graph
-    lag_weights_: NDArray[np.float64]
+    lag_weights_: Array
 
     def __init__(
         self,
@@ -103,17 +111,20 @@ class NotearsLagged(Notears):
         self.time = time
         self.realisation = realisation
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a table with one row a time, or from `lagged_statistics`; `y` is ignored."""
-        lags = check_lags(self.lags)
-        if is_statistics(X) and not isinstance(X, GaussianStats):
-            raise UsageError("Time series are learned from a long table or its GaussianStats.")
-        stacked: Any = X
-        if not is_statistics(X):
-            stacked = stack(getattr(X, "frame", X), lags, time=self.time, realisation=self.realisation)
-        variables = variables_of(stacked.names if is_statistics(X) else list(stacked.columns), lags)
-        if self.knowledge is not None and not isinstance(self.knowledge, Knowledge):
-            raise UsageError(f"knowledge must be a polydag.Knowledge, not {type(self.knowledge).__name__}.")
+    def _fit(self, source: Source) -> None:
+        lags = int(self.lags)
+        stacked: Any
+        if isinstance(source, Given):
+            stacked = source.moments()
+            if not isinstance(stacked, GaussianStats):
+                raise UsageError(
+                    "NotearsLagged needs a table of time series, or the GaussianStats of stacked rows."
+                )
+            columns = list(stacked.names)
+        else:
+            stacked = stack(source.rows(), lags, time=self.time, realisation=self.realisation)
+            columns = list(stacked.columns)
+        variables = variables_of(columns, lags)
         model = Notears(
             lambda_=self.lambda_,
             acyclicity=self.acyclicity,
@@ -123,5 +134,4 @@ class NotearsLagged(Notears):
         ).fit(stacked)
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
-        self.instantaneous_graph_, self.lag_weights_ = apart(self.graph_, lags)
-        return self
+        self.instantaneous_graph_, self.lag_weights_ = split_lags(self.graph_, lags)

@@ -1,28 +1,30 @@
-"""Gaussian DAGs of linked rows, with a known order of the variables or without."""
+"""Gaussian DAGs of linked rows: with a known order of the variables, or in turns with the row correlation."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.learners.base import StructureLearner
-from polydag.learners.decorrelation import RowCorrelation, RowDecorrelator, decorrelated
-from polydag.learners.ges import GES
+from polydag.learners.boss import BOSS
+from polydag.learners.decorrelation import RowCorrelation
 from polydag.losses import LeastSquares
+from polydag.parameters import Either, number, one_of, whole
 from polydag.regression import fit_graph
-from polydag.rows.block_descent import LAMBDA2, Problem
-from polydag.rows.estimate import given_dag, means_of, residuals, scaled_problem, unpenalised
+from polydag.rows.block_descent import Problem
+from polydag.rows.decorrelation import Decorrelation
+from polydag.rows.estimate import given_dag, residuals, scaled_problem, unpenalised
 from polydag.rows.lambda_path import PATIENCE, Path, bic, lambda_path
 from polydag.rows.linked_table import LinkedTable
-from polydag.rows.precision import RowPrecision
+from polydag.sources.interface import Source
+from polydag.sources.linked_rows import LinkedRows
 from polydag.stats import GaussianStats
 
 Array = NDArray[np.float64]
@@ -39,30 +41,27 @@ class _Round(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """A fitted learner, with Θ and the residuals that go with its graph."""
+    """A fitted learner, the decorrelation that goes with its graph, and the BIC of both."""
 
     model: Any
-    precision: RowPrecision
-    residuals: Array
+    decorrelation: Decorrelation
     criterion: float
 
 
 class LinkedRowsDAG(RowCorrelation, StructureLearner):
-    """Gaussian DAGs when individuals are connected.
+    """Gaussian DAGs when individuals are connected, estimated jointly with the correlation of the rows.
 
-    With a known `order` of the variables, block coordinate descent estimates DAG and row correlation jointly.
-    Without, the rows are decorrelated and any learner for independent rows does the rest; with `max_rounds`
-    above 1 its graph gives another estimate of the row correlation, with which it learns again, and so on
-    while the BIC of both falls. A learner that searches over orders is `BOSS`.
+    With a known `order` of the variables, block coordinate descent estimates DAG and row correlation together
+    (Algorithm 1 of the paper). Without one, decorrelation and learning take turns: the rows are decorrelated,
+    a learner for independent rows finds a graph, the graph gives another estimate of the row correlation, and
+    so on while the BIC of both falls. For a single turn, fit any learner to `LinkedRows`.
 
     Parameters
     ----------
-    links, covariates, structure, lambda2, n_permutations, random_state, n_jobs
-        As for `RowDecorrelator`.
     order : sequence of names, optional
         All variables, causes before effects.
     learner : estimator, optional
-        For an unknown order; `GES()` by default.
+        What learns from decorrelated rows, for an unknown order; `BOSS()` by default.
     lambda_ : float or "bic"
         λ1, the penalty on the edges for standardised columns, for a known order.
     threshold : float or "ebic"
@@ -71,10 +70,14 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
     extended : bool
         Whether the choice of λ1 counts the entries of Θ as well.
     max_rounds : int
-        How often decorrelation and learning alternate at most, for an unknown order.
+        The most turns of decorrelation and learning, for an unknown order.
+    random_state : int, optional
+        Accepted by every learner; nothing is random here. The row correlation has a seed of its own.
 
     Attributes
     ----------
+    decorrelation_ : Decorrelation
+        The correlation of the rows that goes with `graph_`.
     lambda_used_ : float
         λ1 of the result (known order).
     stopped_ : str
@@ -84,91 +87,78 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     References
     ----------
-    Li, H. and Zhou, Q. (2019). Gaussian DAGs on network data.
+    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data.
 
     Examples
     --------
-    >>> from polydag import metrics, simulate
+    >>> from polydag import LinkedRows, LinkedRowsDAG, metrics, simulate
     >>> dag = simulate.dag(40, n_edges=40, random_state=0)
     >>> schools = simulate.clusters("equi", 200, 5, base=0.7)
     >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
-    >>> school = [row // 5 for row in range(200)]
-    >>> model = LinkedRowsDAG(school, order=dag.topological_order()).fit(X)
+    >>> pupils = LinkedRows(X, groups=[row // 5 for row in range(200)])
+    >>> model = LinkedRowsDAG(order=dag.topological_order()).fit(pupils)
     >>> metrics.shd(true=dag, estimate=model.graph_)
     0
     """
+
+    constraints = {  # noqa: RUF012
+        "lambda_": Either(number(least=0), one_of("bic")),
+        "threshold": Either(number(least=0), one_of("ebic")),
+        "max_rounds": whole(least=1),
+    }
 
     lambda_used_: float
 
     def __init__(
         self,
-        links: Any = None,
         *,
         order: Sequence[str] | None = None,
         learner: Any = None,
         lambda_: float | Literal["bic"] = "bic",
         threshold: float | Literal["ebic"] = "ebic",
-        covariates: Any = None,
-        structure: str = "auto",
-        lambda2: float = LAMBDA2,
         extended: bool = False,
-        n_permutations: int = 5,
-        max_rounds: int = 1,
+        max_rounds: int = 10,
         random_state: int | None = None,
-        n_jobs: int = 1,
     ) -> None:
-        self.links = links
         self.order = order
         self.learner = learner
         self.lambda_ = lambda_
         self.threshold = threshold
-        self.covariates = covariates
-        self.structure = structure
-        self.lambda2 = lambda2
         self.extended = extended
-        self.n_permutations = n_permutations
         self.max_rounds = max_rounds
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame or an array with one line for each row of the network; `y` is ignored."""
-        self._check_parameters()
-        table = LinkedTable.of(X, self.links, self.covariates)
-        scaled = scaled_problem(table, self.structure, self.lambda2, self.n_jobs)
-        if self.order is not None:
-            self._fit_ordered(table, *scaled)
-        else:
-            self._fit_unordered(table, scaled)
-        return self
-
-    def _check_parameters(self) -> None:
+    def _fit(self, source: Source) -> None:
         if self.order is not None and self.learner is not None:
             raise UsageError("Give an order, or a learner for an unknown order, not both.")
-        for name, word in (("lambda_", "bic"), ("threshold", "ebic")):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (value >= 0 and np.isfinite(value) if number else value == word):
-                raise UsageError(f"{name} must be {word!r} or a number that is not negative; got {value!r}.")
-        if self.max_rounds < 1:
-            raise UsageError(f"max_rounds must be at least 1; got {self.max_rounds}.")
+        if not isinstance(source, LinkedRows):
+            raise UsageError(
+                "LinkedRowsDAG learns from LinkedRows(table, groups=…), which says how the rows are linked; "
+                f"got {source.described}."
+            )
+        if self.order is not None:
+            self._fit_ordered(source)
+        else:
+            self._fit_in_turns(source)
 
-    def _fit_ordered(self, table: LinkedTable, problem: Problem, scale: Array) -> None:
+    def _fit_ordered(self, rows: LinkedRows) -> None:
+        table = rows.table
+        problem, scale = _problem(rows)
         order = _places(self.order or (), table.names)
         own = problem.reordered(order)
-        number = None if self.lambda_ == "bic" else float(self.lambda_)
+        number_ = None if self.lambda_ == "bic" else float(self.lambda_)
         path = lambda_path(
             own,
-            smallest=number,
-            patience=PATIENCE if number is None else None,
+            smallest=number_,
+            patience=PATIENCE if number_ is None else None,
             extended=self.extended,
             precision=unpenalised(own).precision if own.structure == "common" else None,
         )
-        chosen = path.best if number is None else len(path.fits) - 1
+        chosen = path.best if number_ is None else len(path.fits) - 1
         fit = path.fits[chosen]
         self.stopped_ = path.crowded
         if path.crowded and chosen == len(path.fits) - 1:  # so that it may have decided the result
-            warnings.warn(path.crowded, DataWarning, stacklevel=3)
+            warnings.warn(path.crowded, DataWarning, stacklevel=4)
         back = np.argsort(order)
         B = fit.weights[np.ix_(back, back)]
         G = fit.G[np.ix_(back, back)]
@@ -177,7 +167,9 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         )
         units = scale[None, :] / scale[:, None]
         names = table.names
-        self._describe(problem, table, fit.precision, residuals(own, fit))
+        self.decorrelation_ = Decorrelation.described(
+            table, problem, scale, fit.precision, residuals(own, fit)
+        )
         self.lambda_used_ = path.lambdas[chosen]
         reason = "raises the extended BIC" if self.threshold == "ebic" else "below the threshold"
         removed = [
@@ -197,7 +189,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 f"Block coordinate descent stopped before its tolerance at λ1 = {self.lambda_used_:.3g}; "
                 "raise lambda_ or lambda2.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _edges(self, B: Array, stats: GaussianStats) -> tuple[NDArray[np.bool_], Array]:
@@ -211,18 +203,18 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         weights, _ = fit_graph(loss, kept, kept, None)
         return kept, weights
 
-    def _fit_unordered(self, table: LinkedTable, scaled: tuple[Problem, Array]) -> None:
-        problem, scale = scaled
-        first = RowDecorrelator(n_permutations=self.n_permutations, random_state=self.random_state)
-        first._fit(table, scaled)
-        model = self._learn(table, first.means_, first.row_precision_)
-        best = _Turn(model, first.row_precision_, first.residuals_, np.inf)
+    def _fit_in_turns(self, rows: LinkedRows) -> None:
+        table = rows.table
+        problem, scale = _problem(rows)
+        model = self._learn(rows.decorrelation_)
+        best: _Turn | None = None
         rounds: list[_Round] = []
-        agreed = self.max_rounds == 1
+        settled = no_dag = False
         before = np.zeros_like(model.graph_.adjacency)
-        while True:
-            turn = best if self.max_rounds == 1 else _turn(problem, model)
+        while len(rounds) < self.max_rounds:
+            turn = _turn(problem, scale, table, model)
             if turn is None:
+                no_dag = True
                 break
             changed = before != model.graph_.adjacency
             rounds.append(
@@ -230,42 +222,51 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                     len(rounds) + 1,
                     model.graph_.n_edges,
                     int(np.triu(changed | changed.T).sum()),
-                    turn.precision.effective_n,
+                    turn.decorrelation.precision.effective_n,
                     turn.criterion,
                 )
             )
-            if not turn.criterion < best.criterion:
-                agreed = True  # neither another graph nor another Θ is better
+            if best is not None and not turn.criterion < best.criterion:
+                settled = True  # neither another graph nor another Θ is better
                 break
             best = turn
-            if len(rounds) == self.max_rounds:
-                break
             before = model.graph_.adjacency
-            model = self._learn(table, means_of(problem, turn.precision) * scale, turn.precision)
-        self.learner_ = best.model
-        self._describe(problem, table, best.precision, best.residuals)
+            model = self._learn(turn.decorrelation)
+        if best is None:
+            best = _Turn(model, rows.decorrelation_, np.nan)
+        self.learner_, self.decorrelation_ = best.model, best.decorrelation
         self._keep(
             best.model.graph_,
             raw_weights=getattr(best.model, "raw_weights_", best.model.graph_.weights),
             history=rounds,
             pruned=[],
-            converged=bool(getattr(best.model, "converged_", True)) and agreed,
+            converged=bool(getattr(best.model, "converged_", True)) and settled,
             n_iter=len(rounds),
         )
-        if not agreed:
+        if not settled:
             warnings.warn(
-                "The learned graph is that of no DAG, so that rounds ended with it."
-                if turn is None
-                else f"Graph and row correlation were still getting better after {len(rounds)} rounds; raise "
-                "max_rounds, or use the graph of one round (max_rounds=1).",
+                "The learned graph is that of no DAG, so the rounds ended with it."
+                if no_dag
+                else f"Graph and row correlation were still improving after {len(rounds)} rounds; raise "
+                "max_rounds, or fit the learner to LinkedRows for a single round.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
-    def _learn(self, table: LinkedTable, means: Array, precision: RowPrecision) -> Any:
-        rows = decorrelated(table.values, table.covariates, means, precision)
-        learner = GES() if self.learner is None else clone(self.learner)
-        return learner.fit(pd.DataFrame(rows, columns=list(table.names)))
+    def _learn(self, decorrelation: Decorrelation) -> Any:
+        learner = BOSS() if self.learner is None else clone(self.learner)
+        return learner.fit(decorrelation.moments())
+
+
+def _problem(rows: LinkedRows) -> tuple[Problem, Array]:
+    """The estimation problem of the rows, with columns of unit variance, and the scales."""
+    settings = rows.settings
+    if settings["correlation"] is not None:
+        raise UsageError(
+            "LinkedRowsDAG estimates the correlation of the rows; with a known correlation, fit a learner to "
+            "LinkedRows itself."
+        )
+    return scaled_problem(rows.table, settings["structure"], settings["lambda2"], settings["n_jobs"])
 
 
 def _places(order: Sequence[str], names: tuple[str, ...]) -> NDArray[np.int64]:
@@ -293,7 +294,7 @@ def _history(path: Path) -> list[dict[str, float]]:
     ]
 
 
-def _turn(problem: Problem, model: Any) -> _Turn | None:
+def _turn(problem: Problem, scale: Array, table: LinkedTable, model: Any) -> _Turn | None:
     """The maximum-likelihood Θ given a fitted learner's graph, and the BIC of both; None without a DAG."""
     graph: Graph = model.graph_
     try:
@@ -303,4 +304,5 @@ def _turn(problem: Problem, model: Any) -> _Turn | None:
     order = [dag.index(name) for name in dag.topological_order()]
     own = problem.reordered(np.array(order))
     fit = given_dag(problem, dag.adjacency, order)
-    return _Turn(model, fit.precision, residuals(own, fit), bic(own, fit))
+    found = Decorrelation.described(table, problem, scale, fit.precision, residuals(own, fit))
+    return _Turn(model, found, bic(own, fit))

@@ -1,26 +1,29 @@
-"""The posterior of every edge in several related tasks."""
+"""The posterior probability of every edge in several related tasks."""
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 
+from polydag.arrays import Array
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
 from polydag.learners.family_tables import tables_of, told_candidates
-from polydag.learners.inputs import is_statistics, knowledge_masks
-from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
+from polydag.learners.inputs import knowledge_masks
+from polydag.learners.task_tables import pooled, task_counts, task_statistics
+from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
-from polydag.posterior.families.priors import Array, certain_edges, size_prior
+from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
 from polydag.posterior.probabilities import Posterior
 from polydag.posterior.transfer import (
@@ -33,89 +36,88 @@ from polydag.posterior.transfer import (
     theorem1,
 )
 from polydag.posterior.transfer.differences import Differences, from_joint, from_marginals, from_pool
-from polydag.posterior.transfer.theorem1 import require_fit as joint_fit
+from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
-from polydag.scores import Score, make_score
-from polydag.stats import GaussianStats
+from polydag.scores import kind_of
+from polydag.sources.tasks import Tasks
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
-_DISCRETE = ("k2", "bdeu", "bds")
-_SCORES = (*_DISCRETE, "bge")
-_METHODS = ("auto", "exact", "mcmc")
 
 
 class MultitaskDiscovery(StructureLearner):
-    """The probability of every edge in each of several related tasks, which lend each other strength.
+    """The posterior probability of every edge in each of several related tasks, which inform each other.
 
     Parameters
     ----------
     transfer : {"family", "theorem1", "none", "pool"}
-        "family": each task's families are biased by what the other tasks say of like families; for any
-        number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
-        exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
-        alone. "pool": all rows as one task.
+        "family": the families of each task are weighted by the scores of similar families in the other tasks;
+        for any number of variables. "theorem1": tasks share an order, and the prior depends on the
+        predecessors; exact, for up to about 20 variables, with joint probabilities of differences. "none":
+        every task alone. "pool": all rows as one task.
     lambda_ : float or "average"
-        How strongly tasks are taken to be alike, from 0 (strangers) to 1; averaged over by default.
+        How similar tasks are assumed to be, from 0 (unrelated) to 1; averaged over by default.
     normaliser : {"all", "truncated"}
-        Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those up
-        to `max_parents`.
+        Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those of up
+        to `max_parents` members.
     combination : {"star", "product"}
-        With more than two tasks: a task's own prior counts once, or in each of its pairs with the others,
-        which leaves emptier networks the more tasks there are.
+        With more than two tasks: a task's own prior counts once, or once for each pair with another task,
+        which makes networks sparser the more tasks there are.
     transfer_prior : TransferPrior, optional
-        A prior of one's own in place of `lambda_` and `normaliser`, such as `ByDifference`.
-    score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for numbers, the others for labels.
+        A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
+    score : str
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+    score_options : mapping, optional
+        Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
-        Of parent sets: every number of parents is equally likely, or every set.
+        The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
+        parent set.
     max_parents : int
-        The largest in-degree; more than the number of variables allows is as many as it allows.
+        The largest in-degree. A bound beyond the number of other variables has no effect.
     method : {"auto", "exact", "mcmc"}
         "exact" sums over all orders, "mcmc" samples them; "auto" is exact where that fits. "theorem1" is
         always exact.
-    n_chains, n_steps, burn_in, bucket_size : int
-        Of "mcmc": how many chains, how long (until they agree by default), and how many variables a bucket
-        has; see `BayesianDiscovery`.
+    chains : Chains
+        How many Markov chains "mcmc" runs for each task, how long, and how large their buckets are.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column, in every task.
     equivalent_sample_size : float
-        How many imaginary rows the prior of "bdeu" and "bds" counts for.
+        The weight of the prior of "bdeu" and "bds", in rows.
     max_candidates : int or "auto", optional
         How many candidate parents each variable keeps, the same in all tasks.
     discretize : str, optional
-        Cut continuous columns into levels, at the same places in all tasks: "quantile:4" or "interval:4".
+        Cut continuous columns into levels, at the same points in all tasks: "quantile:4" or "interval:4".
     threshold : float
-        Edges of the graphs are more probable than this.
+        Graphs have the edges with a probability above this.
     memory : float, optional
-        Gigabytes that may be used; what is available by default.
+        Gigabytes that may be used; by default what is available.
     knowledge : Knowledge, optional
-        Required and forbidden edges, tiers; they hold in every task.
+        Required and forbidden edges, tiers; they apply to every task.
     n_jobs : int
-        Threads, or processes for chains; -1 for as many as there are processors.
+        Threads, or processes for chains; -1 for all processors.
     random_state : int, optional
-        The seed of the chains; nothing is random in the exact method.
+        The seed of the chains; the exact method is deterministic.
 
     Attributes
     ----------
     tasks_ : tuple of str
         The tasks, in order.
     posteriors_ : list of Posterior
-        One a task: `posteriors_[0].edges`.
+        One for each task: `posteriors_[0].edges`.
     graphs_ : list of Graph
         The edges of each task above the threshold.
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
-        task, in all of them, in one and no other. The basis is "joint" for "theorem1", "product of marginals"
-        elsewhere, "one network for all" for "pool". With "joint" each task has a view of its own of what all
-        share, `shared from <task>`; shared is the smallest.
+        task, in all of them, in one and no other. The basis is "joint" for "theorem1", "one network for all"
+        for "pool" and "product of marginals" otherwise. With "joint" each task has its own view of what all
+        tasks share, `shared from <task>`; `shared` is the smallest of these.
     connections_ : DataFrame
-        The same of connections, edges in either direction, with the columns first and second in place of
-        source and target. Compare tasks by these where their rows cannot tell directions.
+        The same for connections, which are edges in either direction, with the columns first and second in
+        place of source and target. Compare tasks by these where the data do not determine directions.
     graph_ : Graph
         The edges whose mean probability over the tasks is above the threshold.
     candidates_ : DataFrame
-        variable, candidates, best_left_out (the largest gain, in any task, of a variable that is none); empty
-        where all variables are candidates.
+        variable, candidates, best_left_out (the largest gain, in any task, of a variable that is not a
+        candidate); empty where all variables are candidates.
 
     References
     ----------
@@ -130,6 +132,17 @@ class MultitaskDiscovery(StructureLearner):
     >>> round(float(model.posteriors_[0].edges.loc["bronc", "dysp"]), 2)
     0.89
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **POSTERIOR_CONSTRAINTS,
+        "transfer": one_of(*TRANSFERS),
+        "normaliser": one_of(*NORMALISERS),
+        "combination": one_of(*COMBINATIONS),
+        "lambda_": Either(number(least=0.0, most=1.0), one_of("average")),
+        "transfer_prior": optional(
+            Instance(TransferPrior, "a prior of pairs of parent sets, such as ByDifference(function)")
+        ),
+    }
 
     tasks_: tuple[str, ...]
     posteriors_: list[Posterior]
@@ -147,13 +160,11 @@ class MultitaskDiscovery(StructureLearner):
         combination: Literal["product", "star"] = "star",
         transfer_prior: TransferPrior | None = None,
         score: str = "k2",
+        score_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
-        n_chains: int = 4,
-        n_steps: int | None = None,
-        burn_in: int | None = None,
-        bucket_size: int = 10,
+        chains: Chains = DEFAULT_CHAINS,
         edge_prior: Any = None,
         equivalent_sample_size: float = 1.0,
         max_candidates: int | Literal["auto"] | None = "auto",
@@ -170,13 +181,11 @@ class MultitaskDiscovery(StructureLearner):
         self.combination = combination
         self.transfer_prior = transfer_prior
         self.score = score
+        self.score_options = score_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
-        self.n_chains = n_chains
-        self.n_steps = n_steps
-        self.burn_in = burn_in
-        self.bucket_size = bucket_size
+        self.chains = chains
         self.edge_prior = edge_prior
         self.equivalent_sample_size = equivalent_sample_size
         self.max_candidates = max_candidates
@@ -187,50 +196,53 @@ class MultitaskDiscovery(StructureLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
-        """Learn from one table a task: a list, or a mapping of names to tables; `y` is ignored.
+    def fit(self, X: Tasks | Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
+        """Learn from `Tasks`, or from a list or mapping of tables, one per task; `y` is ignored.
 
-        A table is a DataFrame, an array, a `Table`, or statistics. Sizes may differ, columns may not.
+        A table is a DataFrame, an array, a `Table`, statistics, or any other source. Tables may differ in the
+        number of rows, but must have the same columns.
         """
-        self._check_parameters()
-        tables = named_tasks(X)
-        stats = self._statistics(tables)
+        return super().fit(X)
+
+    def _source(self, X: Any) -> Tasks:
+        return X if isinstance(X, Tasks) else Tasks(X)
+
+    def _fit(self, source: Tasks) -> None:
+        stats = self._statistics(source)
         names = stats[0].names
-        transfer = self._transfer(len(tables))
+        transfer = self._transfer(len(source))
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
-        # What cannot be is told before a long computation.
-        size_prior(self.structure_prior, len(names), 0)
+        # Refused before a long computation.
         self._require_fit(transfer, len(names), len(stats))
-        scores = [self._score(part) for part in stats]
+        scores = [posterior_score(self, part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = told_candidates(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
-        self.tasks_ = tuple(tables)
+        self.tasks_ = tuple(source)
         if transfer == "theorem1":
             found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
         else:
             if transfer == "family":
                 sources = [with_prior(t, "uniform", masks=masks) for t in plain]
                 own = family_form(own, sources, self._prior(), self.combination)
-            found = self._apart(own, names, transfer == "pool")
+            found = self._separate(own, names, transfer == "pool")
         self._finish(found, masks, names)
-        return self
 
     def difference(
         self, first: int | str, second: int | str, *, of: Literal["edges", "connections"] = "edges"
     ) -> pd.DataFrame:
         """As `differences_`, or `connections_`, for two tasks.
 
-        Tasks are given by name, or counted from 0 where that is no task's name.
+        Tasks are given by name, or by number from 0 where that is not the name of a task.
         """
         if not hasattr(self, "tasks_"):
-            raise UsageError("There are no tasks to compare yet: call fit first.")
+            raise UsageError("There are no tasks to compare: call fit first.")
         if len(self.tasks_) < 2:
             raise UsageError(f"There is nothing to compare: {self.tasks_[0]} is the only task.")
         a, b = self._number(first), self._number(second)
         if a == b:
-            raise UsageError(f"A task is compared with another one; {first!r} and {second!r} are the same.")
+            raise UsageError(f"Two different tasks are needed; {first!r} and {second!r} are the same.")
         if of not in ("edges", "connections"):
             raise UsageError(f"Tasks differ in 'edges' or in 'connections'; got {of!r}.")
         found = self._differences if of == "edges" else self._differences.connections()
@@ -244,40 +256,23 @@ class MultitaskDiscovery(StructureLearner):
             return int(task)
         raise UsageError(f"There is no task {task!r}. The tasks are {', '.join(self.tasks_)}.")
 
-    def _check_parameters(self) -> None:
-        for name, known in (
-            ("transfer", TRANSFERS),
-            ("normaliser", NORMALISERS),
-            ("combination", COMBINATIONS),
-            ("score", _SCORES),
-            ("method", _METHODS),
-        ):
-            if getattr(self, name) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}.")
-        number = isinstance(self.lambda_, numbers.Real) and not isinstance(self.lambda_, bool)
-        if not (0 <= self.lambda_ <= 1 if number else self.lambda_ == "average"):  # type: ignore[operator]
-            raise UsageError(f"lambda_ is a number from 0 to 1, or 'average'; got {self.lambda_!r}.")
-        if self.transfer_prior is not None and not callable(getattr(self.transfer_prior, "subsets", None)):
-            raise UsageError(
-                "transfer_prior is a prior of pairs of parent sets, such as ByDifference(function); "
-                f"got {self.transfer_prior!r}."
-            )
-
     def _transfer(self, n_tasks: int) -> str:
         if n_tasks > 1:
             return self.transfer
         warnings.warn(
-            "There is one task only, so nothing can be transferred: this is single-task learning.",
+            "There is only one task, so nothing can be transferred: this is single-task learning.",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return "none"
 
     def _require_fit(self, transfer: str, n: int, tasks: int) -> None:
         if transfer == "theorem1":
             if self.method == "mcmc":
-                raise UsageError("transfer='theorem1' is exact; method='mcmc' goes with 'family'.")
-            joint_fit(n, tasks, self._memory())
+                raise UsageError(
+                    "transfer='theorem1' is always exact; use transfer='family' with method='mcmc'."
+                )
+            require_joint_fit(n, tasks, self._memory())
         elif self.method == "exact":
             require_fit(n, self._memory())
 
@@ -288,22 +283,12 @@ class MultitaskDiscovery(StructureLearner):
             return Averaged(self.normaliser)
         return Fixed(float(self.lambda_), self.normaliser)
 
-    def _statistics(self, tables: dict[str, Any]) -> list[Any]:
-        if self.score in _DISCRETE:
-            counts = task_counts(tables, self.score, self.discretize)
+    def _statistics(self, tasks: Tasks) -> list[Any]:
+        if kind_of(self.score) == "labels":
+            counts = task_counts(tasks, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        stats = task_statistics(tables)
-        raw = [is_statistics(table) for table in tables.values()]
-        if self.transfer == "pool":
-            stats, raw = [pooled(stats)], [any(raw)]
-        return [
-            part.standardized() if isinstance(part, GaussianStats) and not given else part
-            for part, given in zip(stats, raw, strict=True)
-        ]
-
-    def _score(self, stats: Any) -> Score:
-        options = {"equivalent_sample_size": self.equivalent_sample_size}
-        return make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
+        stats = task_statistics(tasks)
+        return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
@@ -317,8 +302,8 @@ class MultitaskDiscovery(StructureLearner):
         self.posteriors_ = [view.posterior for view in views]
         return from_joint(names, self.tasks_, views)
 
-    def _apart(self, tables: list[FamilyTable], names: tuple[str, ...], one_for_all: bool) -> Differences:
-        """Each table on its own; a pooled one stands for every task."""
+    def _separate(self, tables: list[FamilyTable], names: tuple[str, ...], one_for_all: bool) -> Differences:
+        """The posterior of each table on its own; a pooled table stands for every task."""
         found: list[Posterior] = []
         for k, table in enumerate(tables):
             task = "all rows" if one_for_all else self.tasks_[k]
@@ -335,10 +320,7 @@ class MultitaskDiscovery(StructureLearner):
             return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
         return mcmc_posterior(
             table,
-            n_chains=self.n_chains,
-            n_steps=self.n_steps,
-            burn_in=self.burn_in,
-            bucket_size=self.bucket_size,
+            chains=self.chains,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             name=f"chains {task}",
@@ -376,15 +358,15 @@ class MultitaskDiscovery(StructureLearner):
         )
         if unmixed:
             warnings.warn(
-                f"The chains of {', '.join(unmixed)} do not agree: do not rely on these probabilities. Give "
-                "them more steps (n_steps), or larger buckets (bucket_size).",
+                f"The chains of {', '.join(unmixed)} have not mixed: do not rely on these probabilities. Use "
+                "more steps (n_steps) or larger buckets (bucket_size).",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
 def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:
-    """How one task's posterior came about: a row for each round of its chains."""
+    """One row for each round of a task's chains, or one row where the posterior is exact."""
     if isinstance(posterior, McmcPosterior):
         rounds = posterior.history.to_dict("records")
         return [{"task": task, **{str(name): value for name, value in row.items()}} for row in rounds]

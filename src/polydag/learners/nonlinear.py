@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
+from polydag.arrays import Array
 from polydag.checkpoint import piece
-from polydag.errors import ConvergenceWarning, UsageError
+from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.inputs import gaussian_statistics, is_statistics, knowledge_masks
-from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path, threshold_graph
+from polydag.learners.inputs import gaussian_statistics, knowledge_masks
+from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path
 from polydag.optimize.nonlinear import Solution, solve_masked, solve_mlp, standard_rows
+from polydag.optimize.pruning import threshold_graph
+from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 
@@ -25,43 +30,44 @@ from polydag.stats.rows import numeric_rows
 class NotearsMLP(StructureLearner):
     """Nonlinear NOTEARS: each variable is a small neural network of its parents, plus noise.
 
-    Needs rows: there are no sufficient statistics. The result is always a DAG.
+    The method needs rows, because there are no sufficient statistics. The result is always a DAG.
 
     Parameters
     ----------
     lambda_ : float or "bic"
-        The sparsity penalty: ℓ1 on the first-layer weights, or the cost of an edge's probability with a mask.
-        "bic" takes the one of a path whose graph has the lowest BIC.
+        The sparsity penalty: ℓ1 on the first-layer weights or, with a mask, on the edge probabilities. "bic"
+        chooses the penalty on a path whose graph has the lowest BIC.
     lambda2 : float
-        The ℓ2 penalty on all parameters of the networks.
+        The ℓ2 penalty on all network parameters.
     hidden : int
-        The number of hidden units of each variable's network.
+        The number of hidden units in each variable's network.
     mask : {None, "gumbel"}
-        Whether edges are told by the networks' slopes, or by probabilities learned in front of the networks.
+        How edges are defined: None by the slopes of the networks, "gumbel" by edge probabilities, learned as
+        a mask on the inputs of the networks.
     acyclicity : {"logdet", "expm"}
-        The function that measures cycles.
+        The acyclicity function.
     threshold : float, optional
         Effects weaker than this are not edges. By default 0.2 for slopes and 0.5 for probabilities.
     knowledge : Knowledge, optional
-        Required and forbidden edges, tiers.
+        Required and forbidden edges, and tiers.
     random_state : int, optional
-        For the start, and the mask's noise.
+        The seed of the starting values and of the mask's noise.
 
     Attributes
     ----------
     lambda_used_ : float
         The penalty of the result.
     criterion_ : float
-        The BIC of the graph, each effect counted as eight parameters.
+        The BIC of the graph, counting each edge as eight parameters.
 
     Notes
     -----
-    `weights_` and `raw_weights_` are strengths, never negative: how steeply a variable follows its parent
-    (root mean square over the rows; of a linear effect, the absolute weight), or probabilities. Columns
-    are centred and divided by one number for all (a typical error's standard deviation), so a common unit
-    does not matter but relative scales do: least squares takes errors to be of about the same size in
-    every column. Where that is true they tell the direction, and standardising each column would cost
-    much of the accuracy; where units are unrelated, standardise first, and trust directions less.
+    `weights_` and `raw_weights_` are non-negative strengths: the root mean square slope of a variable with
+    respect to its parent (for a linear effect, the absolute weight), or an edge probability. Columns are
+    centred and divided by a common number, the standard deviation of a typical error. A common unit therefore
+    does not matter, but relative scales do: least squares assumes errors of similar size in all columns. If
+    that holds, the scales identify the directions, and standardising each column would cost much of the
+    accuracy. If the units are unrelated, standardise first and rely less on the directions.
 
     References
     ----------
@@ -77,6 +83,16 @@ class NotearsMLP(StructureLearner):
     >>> metrics.shd(true=dag, estimate=model.graph_)
     0
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "lambda_": Either(one_of("bic"), number(least=0)),
+        "lambda2": number(least=0),
+        "hidden": whole(least=1),
+        "mask": optional(one_of("gumbel")),
+        "acyclicity": key_of(ACYCLICITY),
+        "threshold": optional(number(least=0)),
+        "knowledge": optional(Instance(Knowledge, "a polydag.Knowledge")),
+    }
 
     lambda_used_: float
     criterion_: float
@@ -102,55 +118,35 @@ class NotearsMLP(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array or a `Table`; `y` is ignored."""
-        self._check_parameters()
-        if is_statistics(X):
-            raise UsageError(
-                "Neural networks need rows, not statistics. Give the table, or use Notears, which is linear."
-            )
-        data = getattr(X, "frame", X)
-        rows, found = numeric_rows(data)
+    def _fit(self, source: Source) -> None:
+        rows, found = numeric_rows(source.rows())
         stats = GaussianStats.from_data(rows, names=found)
-        gaussian_statistics(stats)  # the columns can be used at all
+        gaussian_statistics(stats)  # checks that the columns are usable
         masks = knowledge_masks(self.knowledge, stats.names)
         solutions = self._solutions(standard_rows(rows, stats), masks)
-        self._finish(stats.names, masks, len(rows), solutions)
-        return self
+        self._store(stats.names, masks, len(rows), solutions)
 
-    def _check_parameters(self) -> None:
-        if self.acyclicity not in ACYCLICITY:
-            raise UsageError(f"acyclicity must be one of {', '.join(ACYCLICITY)}; got {self.acyclicity!r}.")
-        if self.mask not in (None, "gumbel"):
-            raise UsageError(f"mask must be None or 'gumbel'; got {self.mask!r}.")
-        for name, other in (("lambda_", "bic"), ("lambda2", 0.0), ("threshold", None)):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if value != other and not (number and value >= 0 and np.isfinite(value)):
-                raise UsageError(f"{name} must be a number that is not negative; got {value!r}.")
-        if isinstance(self.hidden, bool) or not isinstance(self.hidden, int) or self.hidden < 1:
-            raise UsageError(f"hidden must be a whole number of at least 1; got {self.hidden!r}.")
-
-    def _solutions(self, rows: NDArray[np.float64], masks: Masks) -> list[Solution]:
+    def _solutions(self, rows: Array, masks: Masks) -> list[Solution]:
         measure = ACYCLICITY[self.acyclicity]()
         solve = solve_mlp if self.mask is None else solve_masked
         n, d = rows.shape
         lambdas = penalty_path(d, n) if self.lambda_ == "bic" else [float(self.lambda_)]
         known = masks.required.tobytes() + masks.forbidden.tobytes()
-        mark = hashlib.sha256(repr(self.get_params()).encode() + known + rows.tobytes()).hexdigest()[:16]
+        parameters = repr(self.get_params()).encode()
+        fingerprint = hashlib.sha256(parameters + known + rows.tobytes()).hexdigest()[:16]
 
         def solved(lambda_: float) -> Solution:
             def compute() -> dict[str, NDArray[np.generic]]:
                 chosen = (self.hidden, lambda_, self.lambda2, measure, masks, self.random_state)
                 return solve(rows, *chosen).to_arrays()
 
-            return Solution.from_arrays(piece(f"networks {lambda_!r} {mark}", compute))
+            return Solution.from_arrays(piece(f"networks {lambda_!r} {fingerprint}", compute))
 
         return [solved(lambda_) for lambda_ in lambdas]
 
-    def _finish(self, names: tuple[str, ...], masks: Masks, n: int, solutions: list[Solution]) -> None:
-        usual = SLOPE if self.mask is None else PROBABILITY
-        threshold = usual if self.threshold is None else self.threshold
+    def _store(self, names: tuple[str, ...], masks: Masks, n: int, solutions: list[Solution]) -> None:
+        default = SLOPE if self.mask is None else PROBABILITY
+        threshold = default if self.threshold is None else self.threshold
         graphs = [threshold_graph(each.strength, masks.required, threshold) for each in solutions]
         criteria = [
             network_bic(each.residuals, n, int(kept.sum()), self.hidden)
@@ -170,8 +166,8 @@ class NotearsMLP(StructureLearner):
         )
         if not self.converged_:
             warnings.warn(
-                f"Nonlinear NOTEARS stopped before its tolerance (h = {solution.h:.1e}); the graph is "
-                "acyclic all the same. Rescale the columns or raise lambda_ or lambda2.",
+                f"Nonlinear NOTEARS did not converge (h = {solution.h:.1e}). The graph is acyclic "
+                "nevertheless. Rescale the columns, or increase lambda_ or lambda2.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -1,14 +1,15 @@
-"""NOTEARS on sufficient statistics."""
+"""Linear NOTEARS, from sufficient statistics."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import ConvergenceWarning, UsageError
+from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
@@ -17,47 +18,52 @@ from polydag.losses import LeastSquares
 from polydag.metrics import varsortability
 from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
 from polydag.optimize.pruning import Pruned, best_of, prune
-from polydag.optimize.stability import stable_lambda
+from polydag.optimize.stability_selection import stable_lambda
+from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats, Regimes
 
 
 class Notears(StructureLearner):
     """Linear NOTEARS: least squares with an ℓ1 penalty over acyclic weights.
 
-    Works on `GaussianStats`, so rows may come from a table, a stream or a sum over parties; with `Regimes`, a
-    variable that was set in a row is not scored by that row. The result is always a DAG.
+    The method needs only `GaussianStats`, so the rows may come from a table, a stream or a sum over parties.
+    With `Regimes`, a variable is not scored on rows in which it was intervened on. The result is always a
+    DAG.
 
     Parameters
     ----------
     lambda_ : float or {"bic", "stability"}
-        The ℓ1 penalty. "bic" takes the one of a path whose graph has the lowest extended BIC, "stability"
-        the one whose graph changes least over random halves of the rows (after StARS; needs rows).
+        The ℓ1 penalty. "bic" chooses the penalty on a path whose graph has the lowest extended BIC.
+        "stability" chooses the one whose graph varies least over random halves of the rows (after StARS);
+        this needs rows.
     acyclicity : {"logdet", "expm"}
-        The function that measures cycles.
+        The acyclicity function.
     threshold : float or "ebic"
-        Which weights are too small to be edges: those below a number, in the data's units; or those without
-        which the extended BIC is lower, whatever the units.
+        Which weights are too small to be edges. A number is in the units of the data. "ebic" removes edges
+        while the extended BIC decreases, and does not depend on units.
     knowledge : Knowledge, optional
-        Required and forbidden edges, tiers.
+        Required and forbidden edges, and tiers.
     random_state : int, optional
-        For the random halves of "stability".
+        The seed of the random halves for "stability".
 
     Attributes
     ----------
     lambda_used_ : float
         The penalty of the result.
     threshold_ : float
-        The smallest absolute weight in the graph (0 without edges).
+        The smallest absolute weight in the graph; 0 if it has no edges.
     criterion_ : float
         The extended BIC of the graph.
     varsortability_ : float
-        How far the graph follows the order of the variances. Near 1, the directions may say more about
-        the columns' units than about causes; NaN without edges.
+        How closely the graph follows the order of the variances; NaN if it has no edges. Near 1, the
+        directions may reflect the units of the columns rather than causes.
 
     Notes
     -----
     Least squares compares residual variances across columns in their own units, so directions depend on the
-    scales. `weights_` are least-squares coefficients given the graph; `raw_weights_` are the penalised ones.
+    scales. `weights_` are the least-squares coefficients given the graph; `raw_weights_` are the penalised
+    ones.
 
     References
     ----------
@@ -74,6 +80,13 @@ class Notears(StructureLearner):
     >>> metrics.shd(true=dag, estimate=model.graph_)
     0
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "lambda_": Either(one_of("bic", "stability"), number(least=0)),
+        "acyclicity": key_of(ACYCLICITY),
+        "threshold": Either(one_of("ebic"), number(least=0)),
+        "knowledge": optional(Instance(Knowledge, "a polydag.Knowledge")),
+    }
 
     lambda_used_: float
     threshold_: float
@@ -95,46 +108,28 @@ class Notears(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        stats = gaussian_statistics(X)
+    def _fit(self, source: Source) -> None:
+        stats = gaussian_statistics(source)
         masks = knowledge_masks(self.knowledge, stats.names)
         loss = LeastSquares.from_stats(stats)
-        solutions = self._solutions(X, loss, masks)
+        solutions = self._solutions(source, loss, masks)
         pruned = [prune(loss, solution.W, masks, self.threshold) for solution in solutions]
         best = best_of(loss, pruned)
-        self._finish(stats, loss, masks, solutions, best, pruned[best])
-        return self
+        self._store(stats, loss, masks, solutions, best, pruned[best])
 
-    def _check_parameters(self) -> None:
-        if self.acyclicity not in ACYCLICITY:
-            raise UsageError(f"acyclicity must be one of {', '.join(ACYCLICITY)}; got {self.acyclicity!r}.")
-        for name, words in (("lambda_", ("bic", "stability")), ("threshold", ("ebic",))):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (value >= 0 and np.isfinite(value) if number else value in words):
-                allowed = " or ".join(repr(word) for word in words)
-                raise UsageError(
-                    f"{name} must be {allowed}, or a number that is not negative; got {value!r}."
-                )
-
-    def _solutions(self, X: Any, loss: LeastSquares, masks: Masks) -> list[Solution]:
+    def _solutions(self, source: Source, loss: LeastSquares, masks: Masks) -> list[Solution]:
         measure = ACYCLICITY[self.acyclicity]()
         if self.lambda_ == "bic":
             return list(solve_path(loss, lambda_path(loss), measure, masks))
         if self.lambda_ == "stability":
-            if isinstance(X, (GaussianStats, Regimes)):
-                raise UsageError(
-                    "lambda_='stability' draws halves of the rows, so it needs rows, not statistics."
-                )
-            rows = getattr(X, "frame", X)
-            chosen = stable_lambda(rows, lambda_path(loss), measure, masks, self.threshold, self.random_state)
+            chosen = stable_lambda(
+                source.rows(), lambda_path(loss), measure, masks, self.threshold, self.random_state
+            )
         else:
             chosen = float(self.lambda_)
         return [solve(loss, chosen, measure, masks)]
 
-    def _finish(
+    def _store(
         self,
         stats: GaussianStats | Regimes[GaussianStats],
         loss: LeastSquares,
@@ -150,8 +145,7 @@ class Notears(StructureLearner):
         self.lambda_used_ = solution.lambda_
         self.threshold_ = float(np.abs(graph.weights[graph.adjacency]).min()) if graph.n_edges else 0.0
         self.criterion_ = result.criterion
-        follows = varsortability(true=graph, stats=_observed(stats)) if graph.n_edges else np.nan
-        self.varsortability_ = follows
+        self.varsortability_ = varsortability(true=graph, stats=_pooled(stats)) if graph.n_edges else np.nan
         self._keep(
             graph,
             raw_weights=solution.W,
@@ -162,15 +156,15 @@ class Notears(StructureLearner):
         )
         if not self.converged_:
             warnings.warn(
-                f"NOTEARS stopped before its tolerance at λ = {solution.lambda_:.3g} (h = {solution.h:.1e}); "
-                "the graph is acyclic all the same. Rescale the columns or raise lambda_.",
+                f"NOTEARS did not converge at λ = {solution.lambda_:.3g} (h = {solution.h:.1e}). The graph "
+                "is acyclic nevertheless. Rescale the columns or increase lambda_.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
-def _observed(stats: GaussianStats | Regimes[GaussianStats]) -> GaussianStats:
-    """The statistics of all rows."""
+def _pooled(stats: GaussianStats | Regimes[GaussianStats]) -> GaussianStats:
+    """The statistics of all rows, over all regimes."""
     if isinstance(stats, GaussianStats):
         return stats
     first, *rest = stats.parts.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -13,9 +13,10 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
+from polydag.learners.inputs import discrete_counts, gaussian_statistics, knowledge_masks
 from polydag.parameters import Constraint, Number, one_of, optional, whole
 from polydag.search.pc import COLLIDERS, SeparatingSets, pc
+from polydag.sources.interface import Source
 from polydag.stats import CountTables, GaussianStats, Regimes
 from polydag.stats.count_tables import bound_on_tables
 
@@ -117,10 +118,8 @@ class PC(StructureLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        stats = _statistics(X, self.test)
+    def _fit(self, source: Source) -> None:
+        stats = _statistics(source, self.test)
         names = stats.names
         max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
         result = pc(
@@ -144,23 +143,22 @@ class PC(StructureLearner):
             converged=True,
             n_iter=len(result.levels),
         )
-        return self
 
 
-def _statistics(X: Any, test: str) -> GaussianStats | CountTables:
+def _statistics(source: Source, test: str) -> GaussianStats | CountTables:
     """Gaussian statistics or counts, as the test needs or the data suggest."""
-    if isinstance(X, Regimes):
-        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
-    if not (test == "g2" or (test == "auto" and is_discrete(X))):
-        stats = gaussian_statistics(X)
-        assert isinstance(stats, GaussianStats)
+    if not (test == "g2" or (test == "auto" and source.is_discrete)):
+        stats = gaussian_statistics(source)
+        if isinstance(stats, Regimes):
+            raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
         return stats
-    counts = discrete_counts(X)
-    assert not isinstance(counts, Regimes)
+    counts = discrete_counts(source)
+    if isinstance(counts, Regimes):
+        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
     for name, arity in zip(counts.names, counts.arities, strict=True):
         if arity > MAX_LEVELS and 2 * arity > counts.n:
             raise DataError(
                 f"Column {name} has {arity} levels in {counts.n:g} rows: G² needs categories. "
                 "Group its values, or use test='fisher-z'."
             )
-    return counts
+    return counts  # type: ignore[no-any-return]

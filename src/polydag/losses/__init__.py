@@ -1,4 +1,4 @@
-"""What a graph's parameters cost on the data; to add a loss, write a file and name it here.
+"""Loss functions of a graph's parameters. To add one, write a file and import it here.
 
 Time series need no loss of their own: `lagged` turns them into statistics for `LeastSquares`.
 """

@@ -1,9 +1,9 @@
-"""Time series as rows: what a structural vector autoregression needs (DYNOTEARS, Pamfil et al. 2020).
+"""Time series as stacked rows, for structural vector autoregressions (DYNOTEARS, Pamfil et al. 2020).
 
-`x_t = x_t W + x_{t-1} A_1 + … + x_{t-p} A_p + noise` is one linear model over the stacked row
-`[x_t, x_{t-1}, …, x_{t-p}]` in which nothing points at the past. So its statistics are those of the stacked
-rows, which merge over realisations and parties, and its loss is `LeastSquares` with the past forbidden as a
-target. Variable `dose` is called `dose[t]` now and `dose[t-2]` two steps ago.
+`x_t = x_t W + x_{t-1} A_1 + … + x_{t-p} A_p + noise` is a linear model of the stacked row
+`[x_t, x_{t-1}, …, x_{t-p}]` in which no edge points into the past. Its statistics are those of the stacked
+rows, which can be merged over realisations and parties. Its loss is `LeastSquares` with the past forbidden as
+a target. The variable `dose` is called `dose[t]` at the present and `dose[t-2]` two steps earlier.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydag.errors import DataError, UsageError
+from polydag.arrays import Array, Index
+from polydag.errors import DataError
 from polydag.graph import Graph, node_names
 from polydag.knowledge import Knowledge
+from polydag.parameters import check, whole
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows, require_finite
 
@@ -27,18 +28,18 @@ REALISATION, TIME = "realisation", "t"
 
 
 def slice_names(variables: Sequence[str], lags: int) -> tuple[str, ...]:
-    """The names of the stacked columns: all variables now, then all one step ago, and so on."""
+    """The names of the stacked columns: all variables at t, then all at t-1, and so on."""
     times = ["t", *(f"t-{k}" for k in range(1, lags + 1))]
     return tuple(f"{name}[{time}]" for time in times for name in variables)
 
 
 def variables_of(names: Sequence[str], lags: int) -> tuple[str, ...]:
-    """The variables behind stacked columns; other names are an error."""
+    """The variables whose stacked columns are given; raises `DataError` if the names do not match."""
     variables = tuple(name.removesuffix("[t]") for name in names[: len(names) // (lags + 1)])
     if not variables or tuple(names) != slice_names(variables, lags):
         raise DataError(
-            f"These columns are not those of {lags} lags: they should be called {_example(lags)}, "
-            "all variables now before all variables one step ago, and so on."
+            f"These columns are not stacked with {lags} lags: their names should be {_example(lags)}, "
+            "all variables at t first, then all at t-1, and so on."
         )
     return variables
 
@@ -48,27 +49,28 @@ def _example(lags: int) -> str:
 
 
 def check_lags(lags: int) -> int:
-    """`lags`, if it can be meant."""
-    if isinstance(lags, bool) or not isinstance(lags, (int, np.integer)) or lags < 1:
-        raise UsageError(f"lags must be a whole number of at least 1; got {lags!r}.")
+    """Check the number of lags and return it as an int."""
+    check("lags", lags, whole(least=1))
     return int(lags)
 
 
 def stack(
     series: pd.DataFrame, lags: int, *, time: str = TIME, realisation: str = REALISATION
 ) -> pd.DataFrame:
-    """One row for every time that has `lags` steps before it.
+    """One stacked row for every time point with at least `lags` predecessors.
 
     Parameters
     ----------
     series : DataFrame
-        The variables, one row a time.
+        The variables, with one row per time point.
+    lags : int
+        The number of lags.
     time : str
-        The column of times: whole numbers without gaps, the rows in any order. Without a column `t` the rows
-        are in the order of time; another name must be there.
+        The column of time points: whole numbers without gaps, with the rows in any order. If `time` is "t"
+        and there is no such column, the rows are taken to be in temporal order.
     realisation : str
-        The column that tells independent series apart, by numbers or labels. Without a column `realisation`
-        all rows are one series; another name must be there.
+        The column that identifies independent series, by numbers or labels. If `realisation` is "realisation"
+        and there is no such column, all rows form one series.
     """
     import pandas as pd
 
@@ -76,16 +78,16 @@ def stack(
     frame = series if hasattr(series, "columns") else _named(series)
     for role, name, usual in (("time", time, TIME), ("realisation", realisation, REALISATION)):
         if name not in frame.columns and name != usual:
-            raise DataError(f"There is no column {name}, which {role} names.")
+            raise DataError(f"There is no column {name} ({role}={name!r}).")
     variables = [name for name in frame.columns if name not in (realisation, time)]
     names = [str(name) for name in variables]
     if not names:
-        raise DataError("There are no variables beside the columns of times and realisations.")
+        raise DataError("There are no variables besides the time and realisation columns.")
     values, _ = numeric_rows(frame[variables])
     require_finite(values, names)
-    alone = realisation not in frame.columns
+    single = realisation not in frame.columns
     which, labels = pd.factorize(
-        np.zeros(len(frame), dtype=int) if alone else frame[realisation], use_na_sentinel=False
+        np.zeros(len(frame), dtype=int) if single else frame[realisation], use_na_sentinel=False
     )
     steps = _steps(frame, time, which)
     order = np.lexsort((steps, which))
@@ -94,16 +96,16 @@ def stack(
     if (bad := np.flatnonzero(same & (np.diff(steps) != 1))).size:
         at = int(bad[0])
         raise DataError(
-            ("" if alone else f"Realisation {labels[which[at]]}: ")
-            + f"after {time} = {steps[at]:g} comes {time} = {steps[at + 1]:g}. "
-            "Times must go up by one without gaps or repetitions; split a series where it has a gap."
+            ("" if single else f"Realisation {labels[which[at]]}: ")
+            + f"{time} = {steps[at]:g} is followed by {time} = {steps[at + 1]:g}. "
+            "Time points must increase by one, without gaps or repetitions; split a series at its gaps."
         )
-    place = np.arange(len(which)) - np.searchsorted(which, which)
-    rows = np.flatnonzero(place >= lags)
+    position = np.arange(len(which)) - np.searchsorted(which, which)
+    rows = np.flatnonzero(position >= lags)
     if not len(rows):
         raise DataError(
-            f"No series has more than {lags} times, so that nothing comes after {lags} lags. "
-            "Take fewer lags, or longer series."
+            f"No series has more than {lags} time points, which {lags} lags require. "
+            "Use fewer lags or longer series."
         )
     stacked = np.concatenate([values[rows - k] for k in range(lags + 1)], axis=1)
     return pd.DataFrame(stacked, columns=list(slice_names(names, lags)))
@@ -116,10 +118,10 @@ def _named(rows: object) -> pd.DataFrame:
     return pd.DataFrame(values, columns=list(node_names(None, values.shape[1])))
 
 
-def _steps(frame: pd.DataFrame, time: str, which: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The time of each row; its place in its series where there is no such column."""
+def _steps(frame: pd.DataFrame, time: str, which: Index) -> Array:
+    """The time of each row; its position in its series if there is no time column."""
     if time in frame.columns:
-        steps: NDArray[np.float64] = numeric_rows(frame[[time]])[0][:, 0]
+        steps: Array = numeric_rows(frame[[time]])[0][:, 0]
         require_finite(steps[:, None], [time])
         return steps
     import pandas as pd
@@ -130,22 +132,22 @@ def _steps(frame: pd.DataFrame, time: str, which: NDArray[np.int64]) -> NDArray[
 def lagged_statistics(
     series: pd.DataFrame, lags: int, *, time: str = TIME, realisation: str = REALISATION
 ) -> GaussianStats:
-    """The statistics of the stacked rows; those of several parties are merged with `+`."""
+    """The statistics of the stacked rows; those of several parties can be merged with `+`."""
     return GaussianStats.from_data(stack(series, lags, time=time, realisation=realisation))
 
 
 def nothing_changes_the_past(
     variables: Sequence[str], lags: int, knowledge: Knowledge | None = None
 ) -> Knowledge:
-    """What is known, and that no edge ends in the past: where that came from is not modelled."""
+    """The given knowledge, with all edges into the past forbidden: the past is not modelled."""
     known = knowledge or Knowledge()
     names = slice_names(variables, lags)
     past = {(a, b) for b in names[len(variables) :] for a in names if a != b}
     return Knowledge(required=known.required, forbidden=known.forbidden | past, tiers=known.tiers)
 
 
-def apart(graph: Graph, lags: int) -> tuple[Graph, NDArray[np.float64]]:
-    """The DAG within one time over the variables' own names, and the lagged weights (lags, d, d)."""
+def split_lags(graph: Graph, lags: int) -> tuple[Graph, Array]:
+    """The instantaneous DAG over the variables, and the lagged weights of shape (lags, d, d)."""
     variables = variables_of(graph.names, lags)
     d = len(variables)
     within = Graph(graph.adjacency[:d, :d], variables, graph.weights[:d, :d])

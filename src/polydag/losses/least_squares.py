@@ -1,7 +1,7 @@
 """Least squares of every variable on the others: `½ Σ_j (e_j − w_j)ᵀ S_j (e_j − w_j)`.
 
-`w_j` is column j of W and `S_j` the covariance of the rows that score variable j: one matrix for all unless
-some rows were taken under intervention.
+`w_j` is column j of W, and `S_j` is the covariance of the rows that score variable j: the same matrix for all
+variables unless some rows were observed under intervention.
 """
 
 from __future__ import annotations
@@ -10,37 +10,35 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.stats import GaussianStats, Regimes
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The quadratic loss as the solvers need it.
+    """The quadratic loss, in the form that the solvers use.
 
     Attributes
     ----------
     grams : array of shape (g, d, d)
         The distinct covariance matrices.
     group : int array of shape (d,)
-        Which of them scores each variable.
+        The index of the matrix that scores each variable.
     n : array of shape (d,)
-        How many rows score each variable.
+        The number of rows that score each variable.
     names : tuple of str
         The variables.
     """
 
     grams: Array
-    group: NDArray[np.int64]
+    group: Index
     n: Array
     names: tuple[str, ...]
 
     @classmethod
     def from_stats(cls, stats: GaussianStats | Regimes[GaussianStats]) -> LeastSquares:
-        """The loss of a table's statistics, or of statistics per regime."""
+        """Create the loss from the statistics of a table, or from statistics per regime."""
         if isinstance(stats, GaussianStats):
             d = stats.d
             one = np.ascontiguousarray(stats.covariance)[None]
@@ -65,7 +63,7 @@ class LeastSquares:
 
     @property
     def centre(self) -> Array:
-        """Where the loss would be zero: every variable its own copy."""
+        """The identity, where the loss is zero: every variable predicts itself."""
         return np.eye(self.d)
 
     def gram(self, j: int) -> Array:
@@ -74,11 +72,11 @@ class LeastSquares:
         return result
 
     def residual_covariance(self, W: Array) -> Array:
-        """Row j: the covariance of every variable with the residual of variable j."""
+        """Row j holds the covariance of every variable with the residual of variable j."""
         rows = np.empty_like(W)
         for g, S in enumerate(self.grams):
-            members = self.group == g
-            rows[members] = S[members] - W.T[members] @ S
+            scored = self.group == g
+            rows[scored] = S[scored] - W.T[scored] @ S
         return rows
 
     def value(self, W: Array) -> float:
@@ -93,11 +91,11 @@ class LeastSquares:
 
 
 def scales(loss: LeastSquares) -> dict[str, Any]:
-    """Marginal and conditional standard deviations: what a penalty is measured in."""
+    """Marginal and conditional standard deviations, the units of the penalties."""
     marginal = np.sqrt([loss.gram(j)[j, j] for j in range(loss.d)])
     conditional = np.empty(loss.d)
     for g, S in enumerate(loss.grams):
-        members = loss.group == g
-        ridge = S + np.diag(0.01 * S.diagonal())  # defined where there are more columns than rows, too
-        conditional[members] = 1 / np.sqrt(np.linalg.inv(ridge).diagonal()[members])
+        scored = loss.group == g
+        ridge = S + np.diag(0.01 * S.diagonal())  # invertible even with more columns than rows
+        conditional[scored] = 1 / np.sqrt(np.linalg.inv(ridge).diagonal()[scored])
     return {"marginal": marginal, "conditional": conditional}

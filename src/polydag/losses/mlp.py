@@ -1,13 +1,13 @@
 """Least squares of every variable on a small neural network of the others (Zheng et al. 2020).
 
-Variable j is `offset_j + Σ_k outer_jk (σ(bias_jk + Σ_i inner_ijk x_i) − ½)` plus noise, σ the logistic
-function. Less its value at zero a unit has no effect on the mean, so the offset stays small and can be
-shrunk like everything else. All networks are evaluated at once: two matrix products, one each way.
+Variable j is `offset_j + Σ_k outer_jk (σ(bias_jk + Σ_i inner_ijk x_i) − ½)` plus noise, where σ is the
+logistic function. Subtracting ½ centres the units, so the offset stays small and can be penalised like the
+other parameters. All networks are evaluated at once, with one matrix product forward and one backward.
 
-How strongly i acts on j is `V_ij = Σ_k inner_ijk²`, zero only if i has no effect: the acyclicity functions
-take V. Its size means little, as weights and outer weights trade off; what is reported as an edge's strength
-is the slope of the prediction, root mean square over the rows: in a linear model, the weight. `Shape` is
-what a solver needs to know of the parameters without any data.
+The influence of i on j is `V_ij = Σ_k inner_ijk²`, the argument of the acyclicity functions. It is zero only
+if i has no effect. Its size is not interpretable, because inner and outer weights can be rescaled against
+each other. The reported strength of an edge is therefore the root mean square slope of the prediction over
+the rows, which in a linear model is the weight. A `Shape` describes the parameters to a solver, without data.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from polydag.arrays import Array, Mask
 
 
 class Shape(Protocol):
-    """The parameters of a family of networks, as one flat vector."""
+    """The layout of the parameters of all networks in one flat vector."""
 
     @property
     def d(self) -> int:
@@ -38,27 +36,27 @@ class Shape(Protocol):
 
     @property
     def ridged(self) -> Mask:
-        """Which parameters are shrunk by the ℓ2 penalty."""
+        """Which parameters the ℓ2 penalty applies to."""
         ...
 
     def start(self, rng: np.random.Generator) -> Array:
-        """Random parameters with next to no effects."""
+        """Random parameters with very small effects."""
         ...
 
     def hold(self, theta: Array, forbidden: Mask) -> tuple[Array, Mask]:
-        """Parameters without the forbidden effects, and which of them may not move."""
+        """The parameters without the forbidden effects, and a mask of the parameters held fixed."""
         ...
 
-    def closeness(self, theta: Array) -> Array:
-        """V, what the acyclicity functions take."""
+    def influence(self, theta: Array) -> Array:
+        """V, the argument of the acyclicity functions."""
         ...
 
     def pull_back(self, theta: Array, slope: Array) -> Array:
-        """The gradient with respect to the parameters of a function whose gradient in V is `slope`."""
+        """The gradient in the parameters of a function whose gradient in V is `slope`."""
         ...
 
     def lasso(self, rates: Array) -> Array:
-        """The ℓ1 penalty of every parameter, where each effect's is given."""
+        """The ℓ1 penalty rate of every parameter, given the rate of each effect."""
         ...
 
     def sparsity(self, theta: Array, rates: Array) -> tuple[float, Array]:
@@ -66,7 +64,7 @@ class Shape(Protocol):
         ...
 
     def curvature(self, theta: Array, rates: Array, slope: Array) -> Array:
-        """How fast the gradients of `sparsity` and of a function with gradient `slope` in V change."""
+        """A diagonal curvature bound of `sparsity` plus a function whose gradient in V is `slope`."""
         ...
 
 
@@ -87,7 +85,7 @@ class MLPShape:
 
     @property
     def n_inner(self) -> int:
-        """The number of first-layer weights, without biases; they come first."""
+        """The number of first-layer weights without biases, which come first in the vector."""
         return self.d * self.d * self.hidden
 
     @property
@@ -97,11 +95,11 @@ class MLPShape:
 
     @property
     def ridged(self) -> Mask:
-        """Which parameters are shrunk by the ℓ2 penalty: all."""
+        """Which parameters the ℓ2 penalty applies to: all of them."""
         return np.ones(self.size, dtype=bool)
 
     def split(self, theta: Array) -> Parts:
-        """The layers."""
+        """Views of the layers."""
         d, m = self.d, self.hidden
         end = (d + 1) * d * m
         return Parts(
@@ -109,7 +107,7 @@ class MLPShape:
         )
 
     def start(self, rng: np.random.Generator) -> Array:
-        """Random parameters: hardly any effects, spread biases, outer weights that let gradients through."""
+        """Random parameters: very small effects, spread biases, outer weights large enough for gradients."""
         theta = np.zeros(self.size)
         inner, outer, _ = self.split(theta)
         inner[:-1] = 0.01 * rng.standard_normal((self.d, self.d, self.hidden))
@@ -118,31 +116,31 @@ class MLPShape:
         return theta
 
     def hold(self, theta: Array, forbidden: Mask) -> tuple[Array, Mask]:
-        """Parameters without the forbidden effects, and which of them may not move."""
+        """The parameters without the forbidden effects, and a mask of the parameters held fixed."""
         held = np.zeros(self.size, dtype=bool)
         held[: self.n_inner] = np.repeat(forbidden.ravel(), self.hidden)
         return np.where(held, 0.0, theta), held
 
-    def closeness(self, theta: Array) -> Array:
+    def influence(self, theta: Array) -> Array:
         """V, the squared norms of the first-layer weights."""
         inner = self.split(theta).inner[:-1]
         result: Array = np.einsum("ijk,ijk->ij", inner, inner)
         return result
 
     def pull_back(self, theta: Array, slope: Array) -> Array:
-        """`2·slope_ij·inner_ijk`, zero elsewhere."""
+        """`2·slope_ij·inner_ijk` for the first-layer weights, zero elsewhere."""
         gradient = np.zeros(self.size)
         self.split(gradient).inner[:-1] = 2 * slope[:, :, None] * self.split(theta).inner[:-1]
         return gradient
 
     def lasso(self, rates: Array) -> Array:
-        """The ℓ1 penalty of every parameter: an effect's, on each of its first-layer weights."""
+        """The ℓ1 penalty rate of every parameter: each first-layer weight has the rate of its effect."""
         every = np.zeros(self.size)
         every[: self.n_inner] = np.repeat(rates.ravel(), self.hidden)
         return every
 
     def sparsity(self, theta: Array, rates: Array) -> tuple[float, Array]:
-        """Nothing: the ℓ1 penalty is all there is."""
+        """Zero: the ℓ1 penalty is the only sparsity penalty."""
         return 0.0, np.zeros(self.size)
 
     def curvature(self, theta: Array, rates: Array, slope: Array) -> Array:
@@ -151,13 +149,13 @@ class MLPShape:
 
 
 class MLP:
-    """The loss `Σ residual² / 2n` of rows; `n` is that of all parties, so that their losses add up."""
+    """The loss `Σ residual² / 2n` of rows; `n` counts the rows of all parties, so that losses add up."""
 
     def __init__(self, rows: Array, hidden: int = 10, *, n_total: float | None = None) -> None:
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.shape = MLPShape(self.rows.shape[1], hidden)
         self.n_total = float(len(self.rows)) if n_total is None else float(n_total)
-        self._inputs = np.column_stack([self.rows, np.ones(len(self.rows))])  # the last one feeds the biases
+        self._inputs = np.column_stack([self.rows, np.ones(len(self.rows))])  # the last is the bias input
         self._units = np.empty((len(self.rows), self.shape.d * hidden))
         self._slopes = np.empty_like(self._units)
 
@@ -181,7 +179,7 @@ class MLP:
         return value, gradient
 
     def _residuals(self, parts: Parts) -> Array:
-        """Prediction minus value; leaves the hidden units, less their value at zero, in `_units`."""
+        """Prediction minus observation; stores the centred hidden units in `_units`."""
         d, m = parts.outer.shape
         units = self._units
         np.matmul(self._inputs, parts.inner.reshape(d + 1, d * m), out=units)
@@ -192,13 +190,13 @@ class MLP:
         return residual
 
     def squared_residuals(self, theta: Array) -> Array:
-        """Every variable's residual sum of squares, divided by `n_total`: parties' add up."""
+        """The residual sum of squares of every variable, divided by `n_total`; additive over parties."""
         residual = self._residuals(self.shape.split(theta))
         result: Array = np.einsum("nj,nj->j", residual, residual) / self.n_total
         return result
 
     def squared_slopes(self, theta: Array) -> Array:
-        """`[i, j]`: the mean of `(∂f_j/∂x_i)²` over the rows, divided by `n_total`: parties' add up."""
+        """`[i, j]` is `Σ (∂f_j/∂x_i)²` over the rows, divided by `n_total`; additive over parties."""
         inner, outer, _ = self.shape.split(theta)
         d, m = outer.shape
         units = expit(self._inputs @ inner.reshape(d + 1, d * m)).reshape(-1, d, m)

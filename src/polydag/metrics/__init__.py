@@ -1,6 +1,6 @@
-"""How far an estimated graph, or a matrix of edge scores, is from the truth.
+"""Metrics that compare an estimated graph, or a matrix of edge scores, with the true graph.
 
-Truth and estimate are keyword-only everywhere, and nodes are matched by name.
+All arguments are keyword-only, and nodes are matched by name.
 """
 
 from polydag.metrics.adjustment import AdjustmentDistance, ancestor_aid, parent_aid

@@ -1,7 +1,7 @@
 """Adjustment identification distances: how many causal effects the estimate would get wrong.
 
-For each ordered pair of nodes the estimate names a set of variables to adjust for (or says that there is no
-effect, or that it cannot be told), and the truth decides whether that is right.
+For each ordered pair of nodes, the estimate implies an adjustment set (or that there is no effect, or that
+the effect is not identified). The true graph decides whether that is correct.
 
 References
 ----------
@@ -20,20 +20,24 @@ from numpy.typing import NDArray
 from polydag import orientation
 from polydag.errors import DataError
 from polydag.graph import Graph
-from polydag.metrics.matching import aligned
+from polydag.metrics.node_matching import aligned
+from polydag.printing import rounded_repr
 
 
 class AdjustmentDistance(NamedTuple):
-    """The share of wrong effects among all `d (d - 1)` ordered pairs, and their number."""
+    """The proportion of wrong effects among all `d (d - 1)` ordered pairs, and their number."""
 
     normalized: float
     mistakes: int
 
+    def __repr__(self) -> str:
+        return rounded_repr(self)
+
 
 def parent_aid(*, true: Graph, estimate: Graph) -> AdjustmentDistance:
-    """Mistakes when adjusting for the parents in the estimate; between DAGs, the SID.
+    """Mistakes when adjusting for the parents in the estimate; for two DAGs this is the SID.
 
-    Each graph is a DAG or a CPDAG; anything else raises a DataError.
+    Both graphs must be DAGs or CPDAGs; others raise `DataError`.
     """
     from gadjid import parent_aid as distance
 
@@ -43,7 +47,7 @@ def parent_aid(*, true: Graph, estimate: Graph) -> AdjustmentDistance:
 def ancestor_aid(*, true: Graph, estimate: Graph) -> AdjustmentDistance:
     """Mistakes when adjusting for the ancestors in the estimate.
 
-    Each graph is a DAG or a CPDAG; anything else raises a DataError.
+    Both graphs must be DAGs or CPDAGs; others raise `DataError`.
     """
     from gadjid import ancestor_aid as distance
 
@@ -51,20 +55,20 @@ def ancestor_aid(*, true: Graph, estimate: Graph) -> AdjustmentDistance:
 
 
 def _aid(distance: Callable[..., Any], true: Graph, estimate: Graph) -> AdjustmentDistance:
-    codes = [_coded(true, "The true graph"), _coded(aligned(true, estimate), "The estimate")]
+    codes = [_encode(true, "The true graph"), _encode(aligned(true, estimate), "The estimate")]
     if true.n_nodes < 2:  # no pairs; gadjid would panic
         return AdjustmentDistance(0.0, 0)
     normalized, mistakes = distance(*codes, edge_direction="from row to column")
     return AdjustmentDistance(float(normalized), int(mistakes))
 
 
-def _coded(graph: Graph, what: str) -> NDArray[np.int8]:
-    """1 for `row -> column`, 2 for undirected; gadjid itself does not check that a CPDAG is one."""
+def _encode(graph: Graph, what: str) -> NDArray[np.int8]:
+    """Encode `row -> column` as 1 and undirected edges as 2; gadjid does not check that a CPDAG is valid."""
     if not graph.is_dag:
         extension = orientation.consistent_extension(graph.adjacency)
         if extension is None or not np.array_equal(orientation.cpdag(extension), graph.adjacency):
             raise DataError(
-                f"{what} is neither a DAG nor the CPDAG of one, so it names no adjustment sets. "
+                f"{what} is neither a DAG nor a CPDAG, so it implies no adjustment sets. "
                 "Use to_dag() or prune_cycles() first."
             )
     undirected = graph.adjacency & graph.adjacency.T

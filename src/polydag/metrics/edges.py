@@ -1,14 +1,14 @@
-"""Counts of right and wrong edges, and everything computed from them.
+"""Edge counts and the metrics computed from them.
 
-A pair of nodes is counted once. An edge is *correct* where both graphs join the pair in the same way (the
-same direction, or undirected in both) and *reversed* where both join it, but differently: the other way
-round, or directed in one and undirected in the other. So undirected edges of a CPDAG are neither forgiven
-nor counted twice, and `SHD = extra + missing + reversed` for DAGs and CPDAGs alike. A learner that returns
-a CPDAG is compared with the true CPDAG (`true=dag.to_cpdag()`), or by `shd_cpdag`.
+Each pair of nodes counts once. An edge is *correct* if both graphs join the pair in the same way (the same
+direction, or undirected in both). It is *reversed* if both graphs join the pair differently: in opposite
+directions, or directed in one and undirected in the other. Hence `SHD = extra + missing + reversed` for DAGs
+and CPDAGs alike, and undirected edges are neither ignored nor counted twice. Compare a learned CPDAG with the
+true CPDAG (`true=dag.to_cpdag()`), or use `shd_cpdag`.
 
-The linked-rows paper's tables call `correct + reversed` TP, `extra` FP and `missing` FN; their SHD and
-Jaccard index are those here. A ratio with nothing to find or nothing claimed is that of a perfect answer:
-recall is 1 for an empty truth, precision is 1 (FDR 0) for an empty estimate.
+The tables of the linked-rows paper call `correct + reversed` TP, `extra` FP and `missing` FN; their SHD and
+Jaccard index are those computed here. Undefined ratios take the value of a perfect estimate: recall is 1 if
+the true graph is empty, and precision is 1 (FDR 0) if the estimate is empty.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from polydag.arrays import Mask
 from polydag.graph import Graph
-from polydag.metrics.matching import aligned
+from polydag.metrics.node_matching import aligned
 
 
 class Confusion(NamedTuple):
-    """How the pairs of nodes that at least one of the two graphs joins fall out."""
+    """Counts over the pairs of nodes that at least one of the two graphs joins."""
 
     correct: int
     reversed: int
@@ -31,12 +32,12 @@ class Confusion(NamedTuple):
 
     @property
     def n_true(self) -> int:
-        """Edges of the truth (`s0` in the linked-rows paper)."""
+        """Number of edges in the true graph (`s0` in the linked-rows paper)."""
         return self.correct + self.reversed + self.missing
 
     @property
     def n_estimated(self) -> int:
-        """Edges of the estimate."""
+        """Number of edges in the estimate."""
         return self.correct + self.reversed + self.extra
 
     @property
@@ -46,17 +47,17 @@ class Confusion(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Correct edges among the true ones."""
+        """Proportion of true edges that are correct in the estimate."""
         return _ratio(self.correct, self.n_true)
 
     @property
     def precision(self) -> float:
-        """Correct edges among the estimated ones."""
+        """Proportion of estimated edges that are correct."""
         return _ratio(self.correct, self.n_estimated)
 
     @property
     def fdr(self) -> float:
-        """Reversed and extra edges among the estimated ones."""
+        """Proportion of estimated edges that are reversed or extra."""
         return (self.reversed + self.extra) / max(self.n_estimated, 1)
 
     @property
@@ -66,7 +67,7 @@ class Confusion(NamedTuple):
 
     @property
     def jaccard(self) -> float:
-        """Pairs joined in both graphs among those joined in either: `TP / (FP + s0)` of the skeletons."""
+        """Pairs joined in both graphs over pairs joined in either: `TP / (FP + s0)` of the skeletons."""
         return _ratio(self.correct + self.reversed, self.extra + self.n_true)
 
 
@@ -88,7 +89,7 @@ def confusion(*, true: Graph, estimate: Graph) -> Confusion:
     in_true, in_estimate = A | A.T, B | B.T
     same = (A == B) & (A.T == B.T)
 
-    def pairs(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+    def pairs(mask: Mask) -> int:
         return int(np.triu(mask).sum())
 
     return Confusion(
@@ -100,12 +101,12 @@ def confusion(*, true: Graph, estimate: Graph) -> Confusion:
 
 
 def shd(*, true: Graph, estimate: Graph) -> int:
-    """Structural Hamming distance: pairs of nodes that the two graphs join differently."""
+    """Structural Hamming distance: the number of node pairs that the two graphs join differently."""
     return confusion(true=true, estimate=estimate).shd
 
 
 def shd_cpdag(*, true: Graph, estimate: Graph) -> int:
-    """Structural Hamming distance between the CPDAGs; a graph that is not a DAG is taken as it is."""
+    """Structural Hamming distance between the CPDAGs; a graph that is not a DAG is used unchanged."""
     return shd(true=_class_of(true), estimate=_class_of(estimate))
 
 
@@ -114,22 +115,22 @@ def _class_of(graph: Graph) -> Graph:
 
 
 def tpr(*, true: Graph, estimate: Graph) -> float:
-    """True positive rate: correct edges among the true ones; the same as `recall`."""
+    """True positive rate, the same as `recall`."""
     return recall(true=true, estimate=estimate)
 
 
 def fdr(*, true: Graph, estimate: Graph) -> float:
-    """False discovery rate: reversed and extra edges among the estimated ones."""
+    """False discovery rate: the proportion of estimated edges that are reversed or extra."""
     return confusion(true=true, estimate=estimate).fdr
 
 
 def precision(*, true: Graph, estimate: Graph) -> float:
-    """Correct edges among the estimated ones."""
+    """Proportion of estimated edges that are correct."""
     return confusion(true=true, estimate=estimate).precision
 
 
 def recall(*, true: Graph, estimate: Graph) -> float:
-    """Correct edges among the true ones."""
+    """Proportion of true edges that are correct in the estimate."""
     return confusion(true=true, estimate=estimate).recall
 
 
@@ -144,5 +145,5 @@ def jaccard(*, true: Graph, estimate: Graph) -> float:
 
 
 def reversed_edges(*, true: Graph, estimate: Graph) -> int:
-    """Edges in both graphs with another direction, or directed in one only."""
+    """Number of edges in both graphs with opposite directions, or directed in only one of them."""
     return confusion(true=true, estimate=estimate).reversed

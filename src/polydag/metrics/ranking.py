@@ -1,8 +1,8 @@
-"""ROC and precision-recall of a matrix of edge scores, such as posterior probabilities.
+"""ROC and precision-recall curves of a matrix of edge scores, such as posterior probabilities.
 
-Every ordered pair of different nodes is one case; it is positive where the true graph has that edge (an
-undirected edge makes both its directions positive). Pairs of equal score are accepted together, so the
-areas do not depend on how ties are broken.
+Every ordered pair of distinct nodes is one case. It is positive if the true graph has that edge; an
+undirected edge makes both directions positive. Pairs with equal scores are accepted together, so the areas do
+not depend on how ties are broken.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.graph import Graph, node_names
-from polydag.metrics.matching import require_same_names
+from polydag.metrics.node_matching import require_same_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
-
 
 class RocCurve(NamedTuple):
-    """Rates when all pairs of at least each threshold are accepted; begins with nothing accepted."""
+    """Rates when all pairs that score at least the threshold are accepted; starts with none accepted."""
 
     fpr: Array
     tpr: Array
@@ -31,7 +30,7 @@ class RocCurve(NamedTuple):
 
 
 class PrCurve(NamedTuple):
-    """Recall and precision when all pairs of at least each threshold are accepted."""
+    """Recall and precision when all pairs that score at least the threshold are accepted."""
 
     recall: Array
     precision: Array
@@ -39,7 +38,7 @@ class PrCurve(NamedTuple):
 
 
 def _score_matrix(true: Graph, scores: ArrayLike | pd.DataFrame) -> Array:
-    """The scores in the order of the true graph's nodes."""
+    """The scores, in the node order of the true graph."""
     table: Any = scores
     if hasattr(table, "columns") and hasattr(table, "index"):
         for side, labels in (("rows", table.index), ("columns", table.columns)):
@@ -52,7 +51,7 @@ def _score_matrix(true: Graph, scores: ArrayLike | pd.DataFrame) -> Array:
     else:
         values = np.asarray(scores, dtype=float)
     if values.shape != (true.n_nodes, true.n_nodes):
-        raise DataError(f"Scores of the shape {values.shape} do not fit {true.n_nodes} nodes.")
+        raise DataError(f"Scores of shape {values.shape} do not match {true.n_nodes} nodes.")
     if (bad := np.isnan(values) & ~np.eye(len(values), dtype=bool)).any():
         i, j = np.argwhere(bad)[0]
         raise DataError(f"The score of {true.names[i]} -> {true.names[j]} is missing.")
@@ -60,14 +59,14 @@ def _score_matrix(true: Graph, scores: ArrayLike | pd.DataFrame) -> Array:
 
 
 def _accepted(true: Graph, scores: ArrayLike | pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Distinct scores, highest first, with how many true and false pairs reach each."""
+    """Distinct scores, highest first, with the numbers of true and false pairs that reach each."""
     off = ~np.eye(true.n_nodes, dtype=bool)
     values, positive = _score_matrix(true, scores)[off], true.adjacency[off]
     thresholds, group = np.unique(-values, return_inverse=True)
     hits = np.bincount(group, weights=positive, minlength=len(thresholds)).cumsum()
     misses = np.bincount(group, weights=~positive, minlength=len(thresholds)).cumsum()
     if not positive.any():
-        raise DataError("The true graph has no edges, so no ranking of edges can be judged.")
+        raise DataError("The true graph has no edges, so a ranking of edges cannot be evaluated.")
     return -thresholds, hits, misses
 
 
@@ -79,13 +78,13 @@ def roc_curve(*, true: Graph, scores: ArrayLike | pd.DataFrame) -> RocCurve:
     true : Graph
         The true graph.
     scores : array or DataFrame of shape (d, d)
-        `[i, j]` is high where `i -> j` is believed (give absolute values of weights). An array follows the
-        order of `true.names`, a DataFrame is matched by the names of its rows and columns.
+        A high score at `[i, j]` is evidence for `i -> j`; take absolute values of weights. An array follows
+        the order of `true.names`. A DataFrame is matched by its row and column names.
     """
     thresholds, hits, misses = _accepted(true, scores)
     if misses[-1] == 0:
         raise DataError(
-            "The true graph joins every pair both ways, so there are no false positives to count."
+            "The true graph joins every pair in both directions, so there can be no false positives."
         )
     return RocCurve(
         np.concatenate([[0.0], misses / misses[-1]]),
@@ -101,12 +100,12 @@ def pr_curve(*, true: Graph, scores: ArrayLike | pd.DataFrame) -> PrCurve:
 
 
 def roc_auc(*, true: Graph, scores: ArrayLike | pd.DataFrame) -> float:
-    """The chance that a true edge outscores a pair that is none, ties counted half."""
+    """Area under the ROC curve: the probability that a true edge outscores a non-edge, ties counting half."""
     curve = roc_curve(true=true, scores=scores)
     return float(np.trapezoid(curve.tpr, curve.fpr))
 
 
 def average_precision(*, true: Graph, scores: ArrayLike | pd.DataFrame) -> float:
-    """Precision averaged over the steps of recall: the area under the precision-recall steps."""
+    """Average precision: the area under the precision-recall curve, as a step function."""
     curve = pr_curve(true=true, scores=scores)
     return float(np.diff(curve.recall, prepend=0.0) @ curve.precision)

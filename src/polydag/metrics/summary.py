@@ -1,4 +1,4 @@
-"""All comparisons of two graphs at once."""
+"""All graph metrics at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from polydag.metrics.edges import confusion, shd_cpdag
 
 
 def compare(*, true: Graph, estimate: Graph) -> dict[str, float]:
-    """Every graph metric by name.
+    """Compute every graph metric, by name.
 
-    The adjustment distances (normalised) are NaN where one of the graphs is neither a DAG nor a CPDAG.
+    The normalised adjustment distances are NaN if either graph is neither a DAG nor a CPDAG.
     """
     counts = confusion(true=true, estimate=estimate)
     return {

@@ -1,1 +1,1 @@
-"""Solvers: pure functions from losses, penalties and starts to weights."""
+"""Solvers: pure functions from losses, penalties and starting values to weights."""

@@ -1,41 +1,44 @@
-"""Compiled loops of the solvers."""
+"""Compiled loops of `penalised`. Matrices of shape (d, d) are transposed: row j belongs to target j."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index
 
 
 @njit(cache=True)
 def elastic_net_columns(
-    grams: NDArray[np.float64],
-    group: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    lasso: NDArray[np.float64],
-    ridge: NDArray[np.float64],
+    grams: Array,
+    group: Index,
+    weights: Array,
+    residual: Array,
+    lasso: Array,
+    ridge: Array,
     tolerance: float,
     max_sweeps: int,
 ) -> None:
-    """Coordinate descent on one elastic net a variable, in place.
+    """Solve one elastic net per variable by coordinate descent, in place.
 
-    Row j of `weights` holds the coefficients into variable j, row j of `residual` the covariance of every
-    variable with its residual; both are kept in step. A negative entry of `lasso` fixes that coefficient.
-    After a full sweep only the non-zero coefficients are visited until they settle, then all again.
+    `grams` has shape (g, d, d), and `group[j]` is the index of the Gram matrix of variable j. Row j of
+    `weights` holds the coefficients of variable j. Row j of `residual` holds the covariance of every variable
+    with the residual of j. Both are updated together. A negative entry of `lasso` fixes that coefficient.
+    After a full sweep, only the non-zero coefficients are visited until they converge; then another full
+    sweep follows.
     """
     d = len(group)
     for j in range(d):
         S = grams[group[j]]
         w = weights[j]
         r = residual[j]
-        everything = True
+        full_sweep = True
         for _ in range(max_sweeps):
             change = 0.0
             for i in range(d):
                 penalty = lasso[j, i]
                 old = w[i]
-                if penalty < 0.0 or (old == 0.0 and not everything):
+                if penalty < 0.0 or (old == 0.0 and not full_sweep):
                     continue
                 z = r[i] + S[i, i] * old
                 if z > penalty:
@@ -51,21 +54,21 @@ def elastic_net_columns(
                         r[k] -= S[i, k] * step
                     change = max(change, abs(step) * np.sqrt(S[i, i]))
             if change >= tolerance:
-                everything = False
-            elif everything:
+                full_sweep = False
+            elif full_sweep:
                 break
             else:
-                everything = True
+                full_sweep = True
 
 
 @njit(cache=True)
 def quadratic_and_lasso(
-    weights: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    cost: NDArray[np.float64],
+    weights: Array,
+    residual: Array,
+    centre: Array,
+    cost: Array,
 ) -> float:
-    """`½⟨C − W, R⟩ + ⟨cost, |W|⟩`, the loss and its ℓ1 penalty, in one pass."""
+    """`½⟨C − W, R⟩ + ⟨cost, |W|⟩`, the loss plus its ℓ1 penalty, in one pass."""
     d = len(weights)
     total = 0.0
     for j in range(d):
@@ -77,14 +80,14 @@ def quadratic_and_lasso(
 
 
 @njit(cache=True)
-def promised_change(
-    weights: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    target: NDArray[np.float64],
-    ridge: NDArray[np.float64],
-    cost: NDArray[np.float64],
+def predicted_change(
+    weights: Array,
+    residual: Array,
+    target: Array,
+    ridge: Array,
+    cost: Array,
 ) -> float:
-    """The directional derivative towards `target`, with the ℓ1 term's whole change, in one pass."""
+    """The directional derivative towards `target`, plus the full change of the ℓ1 term, in one pass."""
     d = len(weights)
     total = 0.0
     for j in range(d):

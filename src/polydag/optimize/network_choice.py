@@ -1,40 +1,26 @@
-"""From strengths of effects to a graph, and from several penalties to one."""
+"""Model choice for networks: edge thresholds, a path of penalties, and the BIC that selects among them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from polydag.losses.mlp import Array, Mask
-from polydag.orientation import weakest_cycle_edges
+from polydag.arrays import Array
 
-SLOPE, PROBABILITY = 0.2, 0.5  # from here on an effect is an edge
+SLOPE, PROBABILITY = 0.2, 0.5  # default thresholds above which an effect is an edge
 _PATH = (0.6, 0.3, 0.15)
-_WORTH = 8  # what an effect counts for, in parameters: shrunken networks bend less than their size allows
-
-
-def threshold_graph(
-    strength: Array, required: Mask, threshold: float
-) -> tuple[Mask, list[tuple[int, int, str]]]:
-    """The effects from `threshold` on, without the weakest of each cycle; what was removed, and why."""
-    present = (strength > 0) | required
-    kept = (strength >= threshold) & present | required
-    removed = [(int(i), int(j), "threshold") for i, j in np.argwhere(present & ~kept)]
-    for i, j in weakest_cycle_edges(kept, strength, required):
-        kept[i, j] = False
-        removed.append((i, j, "cycle"))
-    return kept, removed
+_PARAMETERS_PER_EDGE = 8  # penalised networks use fewer effective parameters than they have
 
 
 def penalty_path(d: int, n: float) -> list[float]:
-    """Penalties around the size of chance correlations, `√(log d / n)`, halving; for `standard_rows`."""
+    """Penalties for `standard_rows`, halving, on the scale of chance correlations `√(log d / n)`."""
     chance = float(np.sqrt(np.log(max(d, 2)) / n))
-    return [share * chance for share in _PATH]
+    return [factor * chance for factor in _PATH]
 
 
 def network_bic(residuals: Array, n: float, n_edges: int, hidden: int) -> float:
     """BIC of networks with these mean squared residuals.
 
-    An effect counts as 8 parameters, or as its hidden units where they are fewer.
+    An edge counts as 8 parameters, or as the number of hidden units if that is smaller.
     """
     fit = n * float(np.log(np.maximum(residuals, 1e-300)).sum())
-    return fit + min(hidden, _WORTH) * float(np.log(n)) * n_edges
+    return fit + min(hidden, _PARAMETERS_PER_EDGE) * float(np.log(n)) * n_edges

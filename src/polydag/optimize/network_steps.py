@@ -1,4 +1,4 @@
-"""The two halves of an ADMM round, (2) and (3) of Ng and Zhang (2022), with networks for weights."""
+"""The two steps of an ADMM round, equations (2) and (3) of Ng and Zhang (2022), for networks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from polydag.acyclicity import Acyclicity
-from polydag.losses.mlp import Array, Mask, Shape
-from polydag.optimize.nonlinear import Loss, Minimum, Penalties, Price, minimise, smooth_penalties
+from polydag.arrays import Array, Mask
+from polydag.losses.mlp import Shape
+from polydag.optimize.nonlinear import CyclePenalty, Loss, Minimum, Penalties, minimise, smooth_penalties
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-8
 
 
 class Point(NamedTuple):
-    """Where the coordinator's step ended, and whether by its tolerance."""
+    """The end of the coordinator's step, and whether it reached its tolerance."""
 
     theta: Array
     h: float
@@ -32,15 +33,15 @@ def local_step(
     tolerance: float = 1e-7,
     max_iter: int = 10,
 ) -> Minimum:
-    """A site's step: `loss(θ) + ρ/2·‖θ − C‖²` by L-BFGS from `start`, with the loss over the total n.
+    """The party's step: minimise `loss(θ) + ρ/2·‖θ − C‖²` by L-BFGS, with the loss divided by the total n.
 
-    With `C = W − β/ρ` these are the terms of (2).
+    With `C = W − β/ρ` this is equation (2).
     """
 
     def function(theta: Array) -> tuple[float, Array]:
         value, gradient = loss.value_and_grad(theta)
-        apart = theta - centre
-        return value + 0.5 * rho * float(apart @ apart), gradient + rho * apart
+        offset = theta - centre
+        return value + 0.5 * rho * float(offset @ offset), gradient + rho * offset
 
     return minimise(function, start, np.zeros(len(start)), held, tolerance=tolerance, max_iter=max_iter)
 
@@ -51,37 +52,47 @@ def server_step(
     pull: float,
     penalties: Penalties,
     acyclicity: Acyclicity,
-    price: Price,
+    cycle_penalty: CyclePenalty,
     start: Array,
     held: Mask,
     *,
     tolerance: float = 1e-8,
     max_iter: int = 100,
 ) -> Point:
-    """The coordinator's step: `penalties(W) + price(h(W)) + pull/2·‖W − mean‖²` from `start`.
+    """The coordinator's step: minimise `penalties(W) + cycle_penalty(h(W)) + pull/2·‖W − mean‖²`.
 
-    As `solvers.penalised`: cycles are replaced by their model in V, with which every parameter can be
-    minimised by itself, and a line search makes each step a descent.
+    As in `penalised.descend`, the acyclicity term is replaced by its first-order model in V. Each parameter
+    can then be minimised separately, and a line search makes every step a descent step.
 
     Parameters
     ----------
+    shape : Shape
+        The layout of the parameters.
     mean : array
-        `(1/K) Σ (θ_k + β_k/ρ2)`, all that is used of the sites.
+        `(1/K) Σ (θ_k + β_k/ρ2)`, the only quantity that depends on the parties.
     pull : float
         `K·ρ2`.
-    price : callable
-        What h costs and the slope of that: `augmented(α, ρ1)` or `central(μ)`.
+    penalties : Penalties
+        The penalties on effects and parameters.
+    acyclicity : Acyclicity
+        The acyclicity function h.
+    cycle_penalty : callable
+        The penalty on h and its derivative: `augmented(α, ρ1)` or `central(μ)`.
     start : array
-        The last W: acyclicity must be defined there.
+        The previous W; the acyclicity function must be defined there.
+    held : bool array
+        The parameters held fixed.
+    tolerance, max_iter
+        Stop when a step improves the objective by less than this fraction, or after so many steps.
     """
     lasso = shape.lasso(penalties.effects)
     fixed = pull + penalties.ridge * shape.ridged
 
     def at(theta: Array) -> tuple[float, Array, Array]:
-        value, gradient, cycles = smooth_penalties(shape, penalties, acyclicity, price, theta)
-        apart = theta - mean
-        cost = value + 0.5 * pull * float(apart @ apart) + float(lasso @ np.abs(theta))
-        return cost, gradient + pull * apart, cycles
+        value, gradient, cycles = smooth_penalties(shape, penalties, acyclicity, cycle_penalty, theta)
+        offset = theta - mean
+        objective = value + 0.5 * pull * float(offset @ offset) + float(lasso @ np.abs(theta))
+        return objective, gradient + pull * offset, cycles
 
     theta = start
     value, gradient, cycles = at(theta)
@@ -92,13 +103,13 @@ def server_step(
         curvature = fixed + shape.curvature(theta, penalties.effects, cycles)
         free = curvature * theta - gradient
         target = np.sign(free) * np.maximum(np.abs(free) - lasso, 0.0) / curvature
-        way = np.where(held, 0.0, target - theta)
-        promised = float(gradient @ way) + float(lasso @ (np.abs(theta + way) - np.abs(theta)))
+        direction = np.where(held, 0.0, target - theta)
+        predicted = float(gradient @ direction) + float(lasso @ (np.abs(theta + direction) - np.abs(theta)))
         step = 1.0
         while step > _SMALLEST_STEP:
-            new = np.where(held, theta, target) if step == 1.0 else theta + step * way
+            new = np.where(held, theta, target) if step == 1.0 else theta + step * direction
             reached, new_gradient, new_cycles = at(new)
-            if reached <= value + _SUFFICIENT * step * promised:
+            if reached <= value + _SUFFICIENT * step * predicted:
                 break
             step /= 2
         else:
@@ -109,9 +120,9 @@ def server_step(
         if gain <= tolerance * abs(value):
             converged = True
             break
-    return Point(theta, acyclicity.value_and_grad(shape.closeness(theta))[0], converged)
+    return Point(theta, acyclicity.value_and_grad(shape.influence(theta))[0], converged)
 
 
-def augmented(alpha: float, rho1: float) -> Price:
-    """The price of the augmented Lagrangian, `αh + ρ1/2·h²`."""
+def augmented(alpha: float, rho1: float) -> CyclePenalty:
+    """The penalty of the augmented Lagrangian, `αh + ρ1/2·h²`, and its derivative."""
     return lambda h: (alpha * h + 0.5 * rho1 * h * h, alpha + rho1 * h)

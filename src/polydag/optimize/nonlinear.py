@@ -1,11 +1,11 @@
-"""Networks under acyclicity, pooled along a central path.
+"""Nonlinear NOTEARS: networks under an acyclicity constraint, along a central path.
 
-The parameters are those of any `Shape`. Where a parameter has an ℓ1 penalty it is written as the difference
-of two that are not negative (Zheng et al. 2020), so that L-BFGS-B sees a smooth function within bounds and
-zeros are exact. Parameters that knowledge holds at a value are left out of the problem altogether.
+The parameters may have any `Shape`. A parameter with an ℓ1 penalty is written as the difference of two
+non-negative parameters (Zheng et al. 2020), so that L-BFGS-B minimises a smooth function within bounds and
+zeros are exact. Parameters that knowledge fixes are excluded from the problem.
 
-The problem is not convex and the start matters: an order by conditional variances is a better one than small
-random weights, and a quicker one.
+The problem is not convex, so the starting point matters. An order by conditional variances gives better
+solutions than small random weights, and gives them faster.
 """
 
 from __future__ import annotations
@@ -20,49 +20,50 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from polydag.acyclicity import Acyclicity
+from polydag.arrays import Array, Mask
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
-from polydag.losses.mlp import MLP, Array, Mask, Shape
-from polydag.optimize.additive import additive_order, with_functions
-from polydag.optimize.order import predecessors
+from polydag.losses.mlp import MLP, Shape
+from polydag.optimize.additive_order import additive_order, with_functions
+from polydag.optimize.central_path import ACYCLIC, PathResult
+from polydag.optimize.variance_order import predecessors
 from polydag.progress import report
 from polydag.stats import GaussianStats
 
 Function = Callable[[Array], tuple[float, Array]]
-Price = Callable[[float], tuple[float, float]]  # what h costs, and how fast that grows
+CyclePenalty = Callable[[float], tuple[float, float]]  # a penalty on h, and its derivative
 
-_OUTSIDE = 1e10  # the value where acyclicity is not defined: the line search turns back
+_OUTSIDE = 1e10  # the value where the acyclicity function is undefined: the line search backtracks
 _MEMORY = 10
-_ACYCLIC = 1e-5
 _STAGES = 10
-_WARM = 0.1  # μ at the start: an order is known, and may still change
+_WARM = 0.1  # the initial μ when an order is known but may still change
 _NOISE_PARTS = 16
 _STORED = ("lambda_", "theta", "strength", "residuals", "objective", "h")
 
 
 class Loss(Protocol):
-    """What a solver needs of the data."""
+    """The loss of the data as a solver uses it."""
 
     def value_and_grad(self, theta: Array) -> tuple[float, Array]:
         """The loss and its gradient."""
         ...
 
     def squared_residuals(self, theta: Array) -> Array:
-        """Every variable's residual sum of squares, divided by the total number of rows."""
+        """The residual sum of squares of every variable, divided by the total number of rows."""
         ...
 
 
 class Penalties(NamedTuple):
-    """The ℓ1 (or mask) penalty of each effect, and the ℓ2 penalty of every parameter."""
+    """The ℓ1 (or mask) penalty on each effect, and the ℓ2 penalty on all parameters."""
 
     effects: Array
     ridge: float
 
 
 class Smooth(NamedTuple):
-    """The sum of the smooth penalties, its gradient, and what cycles cost as a gradient in V."""
+    """The sum of the smooth penalties, its gradient, and the gradient of the cycle penalty in V."""
 
     value: float
     gradient: Array
@@ -70,7 +71,7 @@ class Smooth(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """One stage of the path, a row of the history."""
+    """One stage of the path; a row of the history."""
 
     lambda_: float
     mu: float
@@ -83,7 +84,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where L-BFGS-B ended."""
+    """The result of L-BFGS-B."""
 
     theta: Array
     value: float
@@ -93,10 +94,11 @@ class Minimum:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Where the path ended, before any threshold.
+class Solution(PathResult):
+    """The end of the path, before any threshold.
 
-    `strength` is what tells edges, `residuals` every variable's mean squared residual.
+    `strength` is the (d, d) matrix to which the threshold applies; `residuals` holds the mean squared
+    residual of every variable.
     """
 
     lambda_: float
@@ -107,24 +109,14 @@ class Solution:
     h: float
     stages: tuple[Stage, ...]
 
-    @property
-    def converged(self) -> bool:
-        """Whether the last stage reached its tolerance and cycles have all but vanished."""
-        return self.stages[-1].converged and self.h <= _ACYCLIC
-
-    @property
-    def n_iter(self) -> int:
-        """Steps over all stages."""
-        return sum(stage.n_iter for stage in self.stages)
-
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """All of it as arrays, to be stored."""
+        """The solution as arrays, for storage."""
         whole = {name: np.asarray(getattr(self, name)) for name in _STORED}
         return {**whole, "stages": np.array(self.stages, dtype=float)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Solution:
-        """The solution back, to the last bit."""
+        """Restore a solution exactly from its arrays."""
         stages = [
             Stage(rate, mu, int(steps), int(evaluations), value, left, bool(converged))
             for rate, mu, steps, evaluations, value, left, converged in arrays["stages"].tolist()
@@ -134,13 +126,13 @@ class Solution:
         return cls(lambda_, theta, strength, residuals, objective, h, tuple(stages))
 
 
-def central(mu: float) -> Price:
-    """The price on the central path, `h/μ`."""
+def central(mu: float) -> CyclePenalty:
+    """The penalty on the central path, `h/μ`, and its derivative."""
     return lambda h: (h / mu, 1 / mu)
 
 
 def effect_rates(lambda_: float, masks: Masks) -> Array:
-    """λ1 for every effect but the required ones."""
+    """The penalty λ1 for every effect, 0 for required ones."""
     return np.where(masks.required, 0.0, lambda_)
 
 
@@ -152,38 +144,38 @@ def minimise(
     *,
     tolerance: float = 1e-6,
     max_iter: int = 300,
-    told: Callable[[], None] | None = None,
+    after_step: Callable[[], None] | None = None,
 ) -> Minimum:
-    """Minimise `function(θ) + Σ lasso·|θ|` over the parameters that are not held at their start.
+    """Minimise `function(θ) + Σ lasso·|θ|` over the parameters that are not held fixed.
 
-    `told` is called after every step.
+    `after_step` is called after every iteration.
     """
-    kinked = np.flatnonzero(~held & (lasso > 0))
+    sparse = np.flatnonzero(~held & (lasso > 0))
     smooth = np.flatnonzero(~held & ~(lasso > 0))
-    rates, k = lasso[kinked], len(kinked)
+    rates, k = lasso[sparse], len(sparse)
     theta = start.copy()
 
     def at(z: Array) -> Array:
-        theta[kinked] = z[:k] - z[k : 2 * k]
+        theta[sparse] = z[:k] - z[k : 2 * k]
         theta[smooth] = z[2 * k :]
         return theta
 
     def split(z: Array) -> tuple[float, Array]:
         value, gradient = function(at(z))
-        slope = gradient[kinked]
-        cost = value + float(rates @ (z[:k] + z[k : 2 * k]))
-        return cost, np.concatenate([slope + rates, rates - slope, gradient[smooth]])
+        slope = gradient[sparse]
+        penalised = value + float(rates @ (z[:k] + z[k : 2 * k]))
+        return penalised, np.concatenate([slope + rates, rates - slope, gradient[smooth]])
 
-    z = np.concatenate([np.maximum(start[kinked], 0), np.maximum(-start[kinked], 0), start[smooth]])
+    z = np.concatenate([np.maximum(start[sparse], 0), np.maximum(-start[sparse], 0), start[smooth]])
     lower = np.where(np.arange(len(z)) < 2 * k, 0.0, -np.inf)
-    bounds = Bounds(lower, np.full(len(z), np.inf)) if k else None  # walking through them takes its time
+    bounds = Bounds(lower, np.full(len(z), np.inf)) if k else None  # checking bounds takes time
     end = minimize(
         split,
         z,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        callback=None if told is None else lambda _: told(),
+        callback=None if after_step is None else lambda _: after_step(),
         options={
             "maxiter": max_iter,
             "maxfun": 2 * max_iter,
@@ -196,16 +188,16 @@ def minimise(
 
 
 def smooth_penalties(
-    shape: Shape, penalties: Penalties, acyclicity: Acyclicity, price: Price, theta: Array
+    shape: Shape, penalties: Penalties, acyclicity: Acyclicity, cycle_penalty: CyclePenalty, theta: Array
 ) -> Smooth:
-    """Sparsity, ridge and cycles, the last priced by a function of h and its slope; infinite outside."""
-    h, slope = acyclicity.value_and_grad(shape.closeness(theta))
+    """The sum of sparsity, ridge and cycle penalties; infinite where the acyclicity function is undefined."""
+    h, slope = acyclicity.value_and_grad(shape.influence(theta))
     if not np.isfinite(h):
         return Smooth(np.inf, np.zeros_like(theta), slope)
     value, gradient = shape.sparsity(theta, penalties.effects)
     shrunk = np.where(shape.ridged, theta, 0.0)
-    cost, rate = price(h)
-    value += 0.5 * penalties.ridge * float(shrunk @ shrunk) + cost
+    penalty, rate = cycle_penalty(h)
+    value += 0.5 * penalties.ridge * float(shrunk @ shrunk) + penalty
     gradient += penalties.ridge * shrunk + shape.pull_back(theta, rate * slope)
     return Smooth(value, gradient, rate * slope)
 
@@ -219,11 +211,11 @@ def follow_path(
     held: Mask,
     mu: float,
 ) -> Solution:
-    """Minimise `loss + penalties + h/μ`, with μ tenfold lower a stage until cycles have vanished.
+    """Minimise `loss + penalties + h/μ`, lowering μ tenfold per stage until cycles have vanished.
 
-    After that, stages at the same μ go on until one reaches its tolerance. `losses` gives the loss for
-    each μ: the same one, or one with fresh noise. An infinite μ makes one stage without regard to cycles,
-    for parameters that cannot form any.
+    Further stages at the same μ follow until one reaches its tolerance. `losses` returns the loss for each μ:
+    the same one, or one with new noise. An infinite μ means a single stage that ignores cycles, for
+    parameters that cannot form any.
     """
     theta = start
     lasso = shape.lasso(penalties.effects)
@@ -233,28 +225,28 @@ def follow_path(
     steps = itertools.count(1)
     for _ in range(_STAGES):
 
-        def told(mu: float = mu) -> None:
+        def after_step(mu: float = mu) -> None:
             report("nonlinear NOTEARS", next(steps), None, f"λ={lambda_:.3g}, μ={mu:.0e}")
 
         def function(theta: Array, loss: Loss = loss, mu: float = mu) -> tuple[float, Array]:
-            cost, slope, _ = smooth_penalties(shape, penalties, acyclicity, central(mu), theta)
-            if not np.isfinite(cost):
+            penalty, slope, _ = smooth_penalties(shape, penalties, acyclicity, central(mu), theta)
+            if not np.isfinite(penalty):
                 return _OUTSIDE, slope
             value, gradient = loss.value_and_grad(theta)
-            return value + cost, gradient + slope
+            return value + penalty, gradient + slope
 
-        end = minimise(function, theta, lasso, held, told=told)
+        end = minimise(function, theta, lasso, held, after_step=after_step)
         theta = end.theta
-        h = acyclicity.value_and_grad(shape.closeness(theta))[0]
+        h = acyclicity.value_and_grad(shape.influence(theta))[0]
         objective = end.value - h / mu
         stages.append(Stage(lambda_, mu, end.n_iter, end.n_evaluations, objective, h, end.converged))
-        if np.isinf(mu) or (h <= _ACYCLIC and end.converged):
+        if np.isinf(mu) or (h <= ACYCLIC and end.converged):
             break
-        if h > _ACYCLIC:
+        if h > ACYCLIC:
             mu /= 10
             loss = losses()
     residuals = loss.squared_residuals(theta)
-    return Solution(lambda_, theta, shape.closeness(theta), residuals, objective, h, tuple(stages))
+    return Solution(lambda_, theta, shape.influence(theta), residuals, objective, h, tuple(stages))
 
 
 def solve_mlp(
@@ -266,12 +258,12 @@ def solve_mlp(
     masks: Masks,
     random_state: int | None,
 ) -> Solution:
-    """Networks whose first layers tell the edges: first along an order, then free to leave it."""
+    """Fit networks whose first layers define the edges, first along an order, then free of it."""
     loss = MLP(rows, hidden)
     shape = loss.shape
     penalties = Penalties(effect_rates(lambda_, masks), lambda2)
     start, held = shape.hold(
-        shape.start(np.random.default_rng(random_state)), masks.forbidden | ~order_of_rows(rows, masks)
+        shape.start(np.random.default_rng(random_state)), masks.forbidden | ~estimated_order(rows, masks)
     )
     ordered = follow_path(lambda: loss, shape, penalties, acyclicity, start, held, np.inf)
     start, held = shape.hold(ordered.theta, masks.forbidden)
@@ -289,10 +281,10 @@ def solve_masked(
     masks: Masks,
     random_state: int | None,
 ) -> Solution:
-    """Networks behind a mask that tells the edges; each stage draws its noise afresh."""
+    """Fit networks behind a mask that defines the edges; each stage draws new noise."""
     rng = np.random.default_rng(random_state)
     shape = MaskedShape(rows.shape[1], hidden)
-    start = shape.doubt(shape.start(rng), ~order_of_rows(rows, masks))
+    start = shape.make_unlikely(shape.start(rng), ~estimated_order(rows, masks))
     start, held = shape.hold(start, masks.forbidden)
     penalties = Penalties(effect_rates(lambda_, masks), lambda2)
 
@@ -303,16 +295,16 @@ def solve_masked(
     return replace(solution, strength=shape.probabilities(solution.theta))
 
 
-def order_of_rows(rows: Array, masks: Masks) -> Mask:
-    """`[i, j]`: i stands before j in the additive order."""
+def estimated_order(rows: Array, masks: Masks) -> Mask:
+    """`[i, j]` is true if i comes before j in the additive order of the rows."""
     table = with_functions(rows, rows.mean(axis=0), rows.std(axis=0))
     return predecessors(additive_order(GaussianStats.from_data(table), masks))
 
 
 def standard_rows(rows: Array, stats: GaussianStats) -> Array:
-    """Rows about the mean, in units of a typical error: one number for all columns.
+    """Rows centred at the mean and divided by the size of a typical error, the same for all columns.
 
-    The error is that of linear regression on all other variables; the number comes from summed statistics.
+    The error is that of linear regression on all other variables, computed from sufficient statistics.
     """
     error = np.exp(np.log(scales(LeastSquares.from_stats(stats))["conditional"]).mean())
     result: Array = (rows - stats.mean) / error

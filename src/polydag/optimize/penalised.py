@@ -1,10 +1,10 @@
-"""Descent on `loss(W) + Σ λ_ij |W_ij| + φ(h(W∘W))` for a quadratic loss and any acyclicity function h.
+"""Minimise `loss(W) + Σ λ_ij |W_ij| + φ(h(W∘W))` for a quadratic loss and any acyclicity function h.
 
-Each step keeps the loss and the ℓ1 term as they are and replaces only the last term by its first-order
-model in `V = W∘W`, `φ'(h)·⟨∂h/∂V, W∘W⟩`: a ridge penalty, since ∂h/∂V is never negative. What is left is one
-elastic net a variable, solved by coordinate descent on the Gram matrix. The model has the true gradient, so
-its minimiser is a descent direction, and a line search makes every step decrease the objective (successive
-convex approximation, Scutari et al. 2014). The ℓ1 term is never smoothed: zeros are exact.
+Each step leaves the loss and the ℓ1 term unchanged and replaces the last term by its first-order model in `V
+= W∘W`, `φ'(h)·⟨∂h/∂V, W∘W⟩`. This is a ridge penalty, since ∂h/∂V is non-negative. The resulting problem is
+one elastic net per variable, solved by coordinate descent on the Gram matrix. The model has the true
+gradient, so its minimiser is a descent direction, and a line search makes every step decrease the objective
+(successive convex approximation, Scutari et al. 2014). The ℓ1 term is never smoothed, so zeros are exact.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag.acyclicity import Acyclicity
-from polydag.optimize._penalised_kernels import elastic_net_columns, promised_change, quadratic_and_lasso
+from polydag.arrays import Array, Index
+from polydag.optimize._penalised_kernels import elastic_net_columns, predicted_change, quadratic_and_lasso
 
-Array = NDArray[np.float64]
-
-_SWEEPS = 10  # a few are enough for descent; exact minimisers cost more and end in worse optima
+_SWEEPS = 10  # enough for a descent direction; exact minimisers take longer and end in worse optima
 _SWEEP_TOLERANCE = 1e-4
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 
 
 class Quadratic(Protocol):
-    """A loss `½ Σ_j (c_j − w_j)ᵀ S_j (c_j − w_j)`; least squares has the unit vectors for `c_j`."""
+    """A loss `½ Σ_j (c_j − w_j)ᵀ S_j (c_j − w_j)`; in least squares, the `c_j` are unit vectors."""
 
     @property
     def grams(self) -> Array:
@@ -36,22 +34,22 @@ class Quadratic(Protocol):
         ...
 
     @property
-    def group(self) -> NDArray[np.int64]:
-        """Which of them belongs to each variable."""
+    def group(self) -> Index:
+        """The index of the matrix of each variable."""
         ...
 
     @property
     def centre(self) -> Array:
-        """`c_j` as column j: where the loss is zero."""
+        """The matrix with columns `c_j`, where the loss is zero."""
         ...
 
     def residual_covariance(self, W: Array) -> Array:
-        """Row j: `S_j (c_j − w_j)`."""
+        """The matrix with rows `S_j (c_j − w_j)`."""
         ...
 
 
 class Penalty(NamedTuple):
-    """φ: how much an acyclicity value costs, and how fast that grows; both as functions of h."""
+    """φ, the penalty on the acyclicity value h, and its derivative; both are functions of h."""
 
     value: Callable[[float], float]
     slope: Callable[[float], float]
@@ -59,7 +57,7 @@ class Penalty(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where a descent ended."""
+    """The end of a descent."""
 
     W: Array
     objective: float
@@ -78,14 +76,24 @@ def descend(
     tolerance: float = 1e-7,
     max_iter: int = 1000,
 ) -> Point:
-    """Minimise from `start` until a step gains less than `tolerance` of the objective.
+    """Minimise from `start` until a step improves the objective by less than the fraction `tolerance`.
 
     Parameters
     ----------
+    loss : Quadratic
+        The quadratic loss.
     lasso : array of shape (d, d)
-        The ℓ1 penalty of each edge; a negative entry fixes that weight at its start.
+        The ℓ1 penalty of each edge; a negative entry fixes that weight at its starting value.
+    acyclicity : Acyclicity
+        The acyclicity function h; it must be defined at `start`.
+    penalty : Penalty
+        The penalty φ on h.
+    start : array of shape (d, d)
+        The starting weights.
+    tolerance, max_iter
+        When to stop.
     """
-    W = start.T.copy()  # row j: the weights into j, as the kernel walks them
+    W = start.T.copy()  # row j holds the weights into j, the memory order of the kernel
     R = loss.residual_covariance(start)
     centre = np.ascontiguousarray(loss.centre.T)
     rates = np.ascontiguousarray(lasso.T)
@@ -99,13 +107,13 @@ def descend(
         ridge = np.ascontiguousarray(2 * penalty.slope(h) * slope.T)
         target, target_R = W.copy(), R.copy()
         elastic_net_columns(loss.grams, loss.group, target, target_R, rates, ridge, _SWEEP_TOLERANCE, _SWEEPS)
-        promised = promised_change(W, R, target, ridge, cost)
+        predicted = predicted_change(W, R, target, ridge, cost)
         step, new, new_R = 1.0, target, target_R
         while step > _SMALLEST_STEP:
             new_h, new_slope = acyclicity.value_and_grad((new * new).T)
             if np.isfinite(new_h):
                 reached = quadratic_and_lasso(new, new_R, centre, cost) + penalty.value(new_h)
-                if reached <= value + _SUFFICIENT * step * promised:
+                if reached <= value + _SUFFICIENT * step * predicted:
                     break
             step /= 2
             new, new_R = W + step * (target - W), R + step * (target_R - R)

@@ -1,5 +1,5 @@
-"""Pictures of graphs as self-contained SVG: own layered layout, no other programs needed."""
+"""Pictures of graphs as self-contained SVG, with a built-in layered layout; no other programs are needed."""
 
-from polydag.plot.drawing import svg
+from polydag.plot.graph_drawing import svg
 
 __all__ = ["svg"]

@@ -1,8 +1,8 @@
-"""Matrices of edge probabilities as heat maps side by side, and their difference, as self-contained SVG text.
+"""Heat maps of edge probabilities side by side, with their difference, as self-contained SVG.
 
-A row is where an edge comes from, a column where it goes; symmetric matrices are about connections without a
-direction. Probable edges are dark; in a difference, blue is more probable in the first of the two and orange
-in the second. A key below each map says so, and pointing at a cell tells its variables and its value.
+Edges point from rows to columns; symmetric matrices represent undirected connections. Probable edges are
+dark. In a difference, blue means more probable in the first matrix and orange in the second. A colour key is
+below each map, and the tooltip of a cell gives its variables and value.
 """
 
 from __future__ import annotations
@@ -12,52 +12,53 @@ from html import escape
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import UsageError
-from polydag.plot.drawing import FONT, INK, NEGATIVE, POSITIVE, SOFT, escaped, shortened, text_width
+from polydag.plot.svg_style import FONT, INK, NEGATIVE, POSITIVE, SOFT, escaped, shortened, text_width
 
 _SIDE, _GAP, _TOP, _BOTTOM, _MARGIN = 300.0, 26.0, 34.0, 40.0, 14.0
 _COLUMNS = 4
 _MOST_LABELS = 40
 _FAINTEST = 0.005  # below this nothing is drawn
 _FONT_SIZE = 11.0
-_LONGEST = 9.3  # of the font size, the room for a name: about 16 letters
+_LONGEST = 9.3  # the longest name, relative to the font size: about 16 letters
 _TITLE = _SIDE + _MARGIN
-_LESS = " − "
+_MINUS = " − "
 _STEPS, _STEP = 9, 10.0  # squares of the colour key
 
 
 class Map(NamedTuple):
-    """A matrix `[i, j]` about `i -> j`; values from 0 to 1, or from -1 to 1 for a (signed) difference."""
+    """A matrix whose entry `[i, j]` refers to `i -> j`; from 0 to 1, or from -1 to 1 if signed."""
 
     title: str
-    values: NDArray[np.float64]
+    values: Array
     signed: bool = False
 
 
 def difference(first: Map, second: Map) -> Map:
-    """The first less the second."""
-    return Map(f"{first.title}{_LESS}{second.title}", first.values - second.values, signed=True)
+    """The first map minus the second."""
+    return Map(f"{first.title}{_MINUS}{second.title}", first.values - second.values, signed=True)
 
 
-def apart(maps: Sequence[Map]) -> Map:
-    """The largest value at each place less the smallest."""
+def value_range(maps: Sequence[Map]) -> Map:
+    """The largest minus the smallest value of each entry."""
     values = np.array([item.values for item in maps])
     return Map("largest − smallest", values.max(axis=0) - values.min(axis=0))
 
 
 def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = True) -> str:
-    """Heat maps side by side, four in a row.
+    """Draw heat maps side by side, four per row.
 
     Parameters
     ----------
     names : sequence of str
-        The variables, written beside the maps where there are at most 40; long ones without their middle.
+        The variables. They are written beside the maps if there are at most 40; long names are shortened in
+        the middle.
     maps : sequence of Map
-        Probabilities of edges; of connections, without a direction, where all are symmetric.
+        Edge probabilities; if all maps are symmetric, probabilities of undirected connections.
     differences : bool
-        Add the difference at the end: of two signed, of more how far the tasks are apart.
+        Whether to add a last map: the signed difference of two maps, or the range of more than two.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     """
     own = [item._replace(values=_checked(item, len(names))) for item in maps]
     if differences and len(own) > 1:
-        own.append(difference(*own) if len(own) == 2 else apart(own))
+        own.append(difference(*own) if len(own) == 2 else value_range(own))
     joint = "–" if _symmetric(own) else "→"
     labelled = 0 < len(names) <= _MOST_LABELS
     size = min(_FONT_SIZE, 0.8 * _SIDE / max(len(names), 1))
@@ -90,12 +91,12 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _checked(item: Map, n: int) -> NDArray[np.float64]:
+def _checked(item: Map, n: int) -> Array:
     matrix = np.asarray(item.values, dtype=float)
     low = -1 if item.signed else 0
     if matrix.shape != (n, n) or not ((low <= matrix) & (matrix <= 1)).all():
         raise UsageError(
-            f"{item.title}: a heat map of {n} variables needs an {n} x {n} array of numbers from {low} to 1."
+            f"{item.title}: a heat map of {n} variables needs an {n} x {n} array of values from {low} to 1."
         )
     return matrix
 
@@ -105,7 +106,7 @@ def _colour(value: float, signed: bool) -> str:
 
 
 def _key(signed: bool) -> list[str]:
-    """Which colour stands for which value, below a map."""
+    """The colour key below a map."""
     steps = np.linspace(-1.0 if signed else 0.0, 1.0, _STEPS)
     left, down, side = _SIDE - _STEPS * _STEP - 22, _SIDE + 9, _STEP
     parts = [
@@ -121,7 +122,7 @@ def _key(signed: bool) -> list[str]:
 
 
 def _symmetric(maps: Sequence[Map]) -> bool:
-    """Whether all maps are; those without a value do not count."""
+    """Whether all maps with non-zero entries are symmetric."""
     filled = [item.values for item in maps if item.values.any()]
     return bool(filled) and all(np.array_equal(values, values.T) for values in filled)
 
@@ -131,28 +132,28 @@ def _map(item: Map, names: Sequence[str], joint: str, room: float) -> list[str]:
     shown = [escaped(name) for name in names]
     parts = [
         f'<text x="{_SIDE / 2:g}" text-anchor="middle" y="{-room - 14:.1f}" fill="{INK}">'
-        f"{_cut(item.title, _title(item.title))}</text>",
+        f"{_with_tooltip(item.title, _title(item.title))}</text>",
         f'<text x="0" y="{_SIDE + 18:g}" fill="{SOFT}">row {joint} column</text>',
         *_key(item.signed),
     ]
     for i, j in np.argwhere(np.abs(item.values) >= _FAINTEST):
         value = float(item.values[i, j])
-        told = f"{value:+.2f}".replace("-", "−") if item.signed else f"{value:.2f}"
+        written = f"{value:+.2f}".replace("-", "−") if item.signed else f"{value:.2f}"
         parts.append(
             f'<rect x="{j * cell:.2f}" y="{i * cell:.2f}" width="{cell:.2f}" height="{cell:.2f}" '
             f'fill="{_colour(value, item.signed)}" fill-opacity="{abs(value):.2f}">'
-            f"<title>{shown[i]} {joint} {shown[j]} {told}</title></rect>"
+            f"<title>{shown[i]} {joint} {shown[j]} {written}</title></rect>"
         )
     return [*parts, f'<rect width="{_SIDE:g}" height="{_SIDE:g}" fill="none" stroke="{SOFT}"/>']
 
 
 def _labels(names: Sequence[str], size: float) -> list[str]:
-    """The variables' names beside the rows and above the columns."""
+    """The variable names beside the rows and above the columns."""
     cell = _SIDE / len(names)
     style = f'font-size="{size:.1f}" fill="{INK}"'
     parts = []
     for k, name in enumerate(names):
-        label = _cut(name, shortened(name, _LONGEST * size, size))
+        label = _with_tooltip(name, shortened(name, _LONGEST * size, size))
         line = (k + 0.5) * cell + size * 0.35
         parts += [
             f'<text x="-4" y="{line:.1f}" text-anchor="end" {style}>{label}</text>',
@@ -162,14 +163,14 @@ def _labels(names: Sequence[str], size: float) -> list[str]:
 
 
 def _title(title: str) -> str:
-    """A title in the room above its map; of a difference, both names are cut."""
+    """A title that fits above its map; in a difference, both names are shortened."""
     if text_width(title, _FONT_SIZE) <= _TITLE:
         return title
-    names = title.split(_LESS)
-    room = (_TITLE - (len(names) - 1) * text_width(_LESS, _FONT_SIZE)) / len(names)
-    return shortened(_LESS.join(shortened(name, room, _FONT_SIZE) for name in names), _TITLE, _FONT_SIZE)
+    names = title.split(_MINUS)
+    room = (_TITLE - (len(names) - 1) * text_width(_MINUS, _FONT_SIZE)) / len(names)
+    return shortened(_MINUS.join(shortened(name, room, _FONT_SIZE) for name in names), _TITLE, _FONT_SIZE)
 
 
-def _cut(full: str, shown: str) -> str:
-    """What stands inside a text element; pointing at a text that was cut tells all of it."""
+def _with_tooltip(full: str, shown: str) -> str:
+    """The content of a text element; a shortened text has the full text as its tooltip."""
     return escaped(shown) if shown == full else f"<title>{escaped(full)}</title>{escaped(shown)}"

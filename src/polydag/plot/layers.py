@@ -1,7 +1,7 @@
 """Layers and their order: the first two steps of a layered drawing (Sugiyama, Tagawa and Toda 1981).
 
-Nodes go to the layer of the longest path that leads to them, edges over several layers are broken up by
-dummy nodes, and the order within layers is improved by barycentre sweeps, the best order seen being kept.
+The layer of a node is the length of the longest path to it. Edges that span several layers are split by dummy
+vertices. Barycentre sweeps improve the order within layers; the best order found is kept.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Mask
 
-Mask = NDArray[np.bool_]
 _SWEEPS = 24
 
 
 class Layered(NamedTuple):
-    """Vertices in layers: `0..n-1` are nodes, the rest dummies.
+    """Vertices in layers: `0..n-1` are nodes, the others dummy vertices.
 
-    `routes[i, j]` lists the vertices of an edge from the upper end to the lower one; `up` and `down` are the
+    `routes[i, j]` lists the vertices of an edge from its upper to its lower end; `up` and `down` are the
     neighbours of each vertex in the layers above and below.
     """
 
@@ -34,10 +33,10 @@ class Layered(NamedTuple):
 
 
 def downward(A: Mask) -> Mask:
-    """Each edge once, pointing from the upper to the lower end.
+    """Each edge once, pointing from its upper to its lower end.
 
-    A DAG is taken as it is, a CPDAG in a DAG extension. Where there is neither (a cycle, a graph that is no
-    CPDAG), every edge points from the node listed first to the one listed later.
+    A DAG is unchanged; a CPDAG is extended to a DAG. In any other graph, every edge points from the node
+    listed first to the one listed later.
     """
     if orientation.topological_order(A) is not None:
         return A
@@ -46,9 +45,9 @@ def downward(A: Mask) -> Mask:
 
 
 def assign(D: Mask) -> list[int]:
-    """The layer of each node: longest path, then nodes with more children than parents pulled down."""
+    """The layer of each node by longest path; nodes with more children than parents are then moved down."""
     order = orientation.topological_order(D)
-    assert order is not None  # `downward` has seen to it
+    assert order is not None  # `downward` returns a DAG
     level = [0] * len(D)
     for j in order:
         level[j] = max((level[i] + 1 for i in np.flatnonzero(D[:, j]).tolist()), default=0)
@@ -60,7 +59,7 @@ def assign(D: Mask) -> list[int]:
 
 
 def layered(D: Mask, level: Sequence[int]) -> Layered:
-    """Nodes and dummies in layers, ordered so that few edges cross."""
+    """Nodes and dummy vertices in layers, ordered so that few edges cross."""
     layers: list[list[int]] = [[] for _ in range(max(level) + 1)]
     up: list[list[int]] = [[] for _ in range(len(D))]
     down: list[list[int]] = [[] for _ in range(len(D))]
@@ -88,22 +87,22 @@ def _ordered(layers: list[list[int]], up: list[list[int]], down: list[list[int]]
     for sweep in range(_SWEEPS):
         if fewest == 0:
             break
-        falling = sweep % 2 == 0
-        neighbours = up if falling else down
-        for where in range(1, len(current)) if falling else range(len(current) - 2, -1, -1):
-            fixed = current[where - 1 if falling else where + 1]
-            place = {vertex: float(k) for k, vertex in enumerate(fixed)}
-            current[where] = _by_barycentre(current[where], neighbours, place)
+        downwards = sweep % 2 == 0
+        neighbours = up if downwards else down
+        for where in range(1, len(current)) if downwards else range(len(current) - 2, -1, -1):
+            fixed = current[where - 1 if downwards else where + 1]
+            position = {vertex: float(k) for k, vertex in enumerate(fixed)}
+            current[where] = _by_barycentre(current[where], neighbours, position)
         if (found := crossings(current, down)) < fewest:
             best, fewest = [list(layer) for layer in current], found
     return best
 
 
-def _by_barycentre(layer: list[int], neighbours: list[list[int]], place: dict[int, float]) -> list[int]:
-    """Vertices sorted by the mean place of their neighbours; those without any keep their place."""
-    scale = max(len(place) - 1, 1) / max(len(layer) - 1, 1)
+def _by_barycentre(layer: list[int], neighbours: list[list[int]], position: dict[int, float]) -> list[int]:
+    """Vertices sorted by the mean position of their neighbours; those without neighbours stay in place."""
+    scale = max(len(position) - 1, 1) / max(len(layer) - 1, 1)
     key = {
-        vertex: sum(place[other] for other in neighbours[vertex]) / len(neighbours[vertex])
+        vertex: sum(position[other] for other in neighbours[vertex]) / len(neighbours[vertex])
         if neighbours[vertex]
         else k * scale
         for k, vertex in enumerate(layer)
@@ -112,13 +111,13 @@ def _by_barycentre(layer: list[int], neighbours: list[list[int]], place: dict[in
 
 
 def crossings(layers: Sequence[Sequence[int]], down: Sequence[Sequence[int]]) -> int:
-    """How many pairs of edges cross, counted as inversions between neighbouring layers."""
+    """The number of edge crossings, counted as inversions between adjacent layers."""
     count = 0
     for upper, lower in pairwise(layers):
-        place = {vertex: k for k, vertex in enumerate(lower)}
+        position = {vertex: k for k, vertex in enumerate(lower)}
         seen: list[int] = []
         for vertex in upper:
-            ends = [place[other] for other in down[vertex]]
+            ends = [position[other] for other in down[vertex]]
             count += sum(len(seen) - bisect_right(seen, end) for end in ends)
             for end in ends:
                 insort(seen, end)

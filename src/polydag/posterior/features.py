@@ -1,7 +1,8 @@
 """Modular features of a posterior: products of functions of (node, parents).
 
-An edge, a parent set, a v-structure are modular. Their probability is the ratio of two sums over orders, with
-and without the feature's factors in the scores; how the sums are made is left to the kind of posterior.
+Edges, parent sets and v-structures are modular features. The probability of a modular feature is the ratio of
+two sums over orders, with and without the feature's factors in the scores; the kinds of posterior differ in
+how they compute these sums.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.posterior.families.table import FamilyTable
@@ -24,9 +25,8 @@ from polydag.posterior.probabilities import Posterior
 if TYPE_CHECKING:
     import pandas as pd
 
-    from polydag.posterior.dags import DagSamples
+    from polydag.posterior.dags.samples import DagSamples
 
-Array = NDArray[np.float64]
 Feature = Callable[[str, tuple[str, ...]], float]
 
 
@@ -46,20 +46,20 @@ class ModularPosterior(Posterior):
     n_jobs: int = 1
 
     def _table(self) -> FamilyTable:
-        assert self.table is not None  # a default only because the base class has some
+        assert self.table is not None  # optional only because fields of the base class are
         return self.table
 
     @abstractmethod
     def _ratio(self, changed: FamilyTable) -> float:
-        """The sum over orders with other scores, divided by that with the table's own."""
+        """The sum over orders with changed scores, divided by that with the table's own scores."""
 
     @abstractmethod
     def best_graph(self) -> tuple[Graph, float]:
-        """The network with the highest log score that is known, weighted by probability; and that score."""
+        """The network with the highest log score that is known, weighted by probability, and its score."""
 
     @abstractmethod
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """DAGs from the posterior, for features that are not modular."""
+        """DAGs drawn from the posterior, for features that are not modular."""
 
     @cached_property
     def ancestors(self) -> pd.DataFrame:
@@ -67,13 +67,13 @@ class ModularPosterior(Posterior):
         return self.sample_dags(random_state=0).ancestors
 
     def feature(self, function: Feature) -> float:
-        """The probability (or expectation) of a modular feature.
+        """The probability, or expectation, of a modular feature.
 
         Parameters
         ----------
         function : callable
             `function(node, parents)` with names; the feature is the product of its values over all nodes.
-            True and False will do; values must not be negative.
+            Values may be True and False, and must not be negative.
 
         Examples
         --------
@@ -88,15 +88,15 @@ class ModularPosterior(Posterior):
                 parents = tuple(table.names[v] for v in table.parents(node, int(s)))
                 values[s] = float(function(name, parents))
             if not (values >= 0).all():
-                raise UsageError("A modular feature must not have negative factors.")
+                raise UsageError("The factors of a modular feature must not be negative.")
             if (values != 1).any():
                 factors[node] = values
         return self._expected(factors)
 
     def v_structures(self, at_least: float = 0.01) -> pd.DataFrame:
-        """Pairs of parents of one child without an edge between them, with their probabilities.
+        """The probability of each pair of parents of one child that are not adjacent.
 
-        Those of which even the two edges together are less probable than `at_least` are left out.
+        Those less probable than `at_least` are left out.
         """
         import pandas as pd
 
@@ -117,7 +117,7 @@ class ModularPosterior(Posterior):
         return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
 
     def _expected(self, factors: Mapping[int, Array]) -> float:
-        """The expected product of factors per family of some nodes."""
+        """The expected product of factors by family of some nodes."""
         table = self._table()
         scores = table.scores.copy()
         with np.errstate(divide="ignore"):
@@ -128,7 +128,7 @@ class ModularPosterior(Posterior):
         return self._ratio(table.with_scores(scores))
 
 
-def _has(table: FamilyTable, node: int) -> NDArray[np.bool_]:
-    """`[v, s]`: whether v is in set s of the node."""
+def _has(table: FamilyTable, node: int) -> Mask:
+    """`[v, s]`: whether v is in parent set s of the node."""
     members = table.members(node)
     return np.array([(members == v).any(axis=1) for v in range(table.n)])

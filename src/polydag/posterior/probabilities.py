@@ -1,7 +1,4 @@
-"""The posterior of structures: the probability of every edge, of parent sets, and how well they are known.
-
-Whoever computes it (exactly or by sampling) fills in what it has; the rest is None.
-"""
+"""Posterior probabilities of edges and of parent sets."""
 
 from __future__ import annotations
 
@@ -11,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
-
 
 def either_way(P: Array) -> Array:
-    """The probability of an edge or its reverse, of which there is one at most; the last two axes are `i, j`.
+    """The probability of an edge in either direction; the last two axes are `i, j`.
 
     Examples
     --------
@@ -42,27 +38,26 @@ class Posterior:
     probabilities : array of shape (n, n)
         `[i, j]` is the probability of `i -> j`.
     method : str
-        How it was computed: "exact" or "mcmc".
+        How it was computed: "exact", "weighted" (draws from orders, uniform over DAGs) or "mcmc".
     candidates : int array of shape (n, c), optional
         Each variable's candidate parents.
-    sets : int array of shape (sets, k), optional
-        Parent sets as positions in a row of `candidates`, filled up with -1.
+    sets : int16 array of shape (sets, k), optional
+        Parent sets as positions in a row of `candidates`, padded with -1.
     family_probabilities : array of shape (n, sets), optional
         The probability of each parent set of each variable.
     log_evidence : float, optional
-        The logarithm of the sum of all orders' weights (scores times prior factors, which are not
-        normalised).
+        The log of the sum of the weights of all orders, or of all DAGs (scores times prior factors, which are
+        not normalised).
     draws : optional
         Sampled orders or graphs.
     diagnostics : DataFrame, optional
-        How far sampled probabilities can be trusted: R-hat, effective sample size and Monte Carlo standard
-        error of each edge.
+        R-hat, effective sample size (ESS) and Monte Carlo standard error of each edge, where it was sampled.
     """
 
     names: tuple[str, ...]
     probabilities: Array
     method: str
-    candidates: NDArray[np.int64] | None = None
+    candidates: Index | None = None
     sets: NDArray[np.int16] | None = None
     family_probabilities: Array | None = None
     log_evidence: float | None = None
@@ -77,7 +72,7 @@ class Posterior:
         return pd.DataFrame(self.probabilities, index=list(self.names), columns=list(self.names))
 
     def index(self, name: object) -> int:
-        """The position of a variable."""
+        """The index of a variable."""
         try:
             return self.names.index(str(name))
         except ValueError:
@@ -91,7 +86,7 @@ class Posterior:
         return own
 
     def parents(self, name: object) -> pd.DataFrame:
-        """The parent sets of a variable with their probabilities, the most probable first; none of 0."""
+        """The parent sets of a variable with positive probability, the most probable first."""
         import pandas as pd
 
         node = self.index(name)
@@ -105,20 +100,20 @@ class Posterior:
         return pd.DataFrame({"parents": parents, "probability": own[order]})
 
     def graph(self, threshold: float = 0.5) -> Graph:
-        """The DAG of the edges with a probability above the threshold, which are its weights.
+        """The DAG of the edges with a probability above the threshold, weighted by their probabilities.
 
-        Where such edges form a cycle, the least probable of it goes; see `acyclic` for which.
+        The least probable edge of each cycle is removed; `acyclic` also returns the removed edges.
         """
         return self.acyclic(threshold)[0]
 
     def acyclic(self, threshold: float = 0.5, keep: ArrayLike | None = None) -> tuple[Graph, list[Edge]]:
-        """As `graph`, with the edges that were taken out of cycles; edges marked in `keep` stay."""
+        """As `graph`, with the edges that were removed from cycles; edges marked in `keep` stay."""
         if not 0 <= threshold <= 1:
             raise UsageError(f"A threshold of probabilities must lie in [0, 1]; got {threshold}.")
         P = self.probabilities
         kept = np.zeros(P.shape, dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
         chosen = (threshold < P) | kept
-        # Of an edge and its reverse the more probable one stays; of equals, that in the variables' order.
+        # Of two opposite edges the more probable one stays; of equals, the one in the order of the variables.
         both = chosen & chosen.T & ~kept
         weaker = (P < P.T) | ((P == P.T) & np.tri(len(P), k=-1, dtype=bool)) | kept.T
         dropped = both & weaker

@@ -1,10 +1,9 @@
-"""Protection of what leaves a site: masked sums, differential privacy, and a ledger of all of it.
+"""Protection of what leaves a party: masked sums, differential privacy, and a ledger of both.
 
-`docs/privacy.md` describes the protocol, what it protects from whom, and what it does not.
+`docs/privacy.md` describes the protocol, what it protects from whom, and what it does not protect.
 
-`ring` holds fixed point, `streams` keys and random words, `shamir` shares, `identities` who is who; `terms`
-is what a study agrees on, `masking` a site's side of a sum and `opening` the coordinator's; `rules` says
-which sets of sites may be summed over; `noise`, `clipping` and `accounting` are differential privacy;
-`ledger` is what the owner reads. Nothing here knows of messages or methods: `polydag.federated` puts all of
-it behind its state machines.
+`settings` holds `Privacy`, which a user chooses. `masking` forms sums under masks; `dp` adds noise and keeps
+the privacy account; `differencing` decides which sets of parties may be summed over; `ledger` records for a
+party's owner everything that left. Nothing here knows about messages or methods: `polydag.federated` puts it
+to work.
 """

@@ -1,8 +1,8 @@
-"""The disclosure ledger: every array that left a site, kept at that site, each entry sealed by a hash.
+"""The disclosure ledger: every array that left a site, kept at that site in a chain of hashes.
 
-An entry's hash is that of the entry before it and of what it says, so an entry that was changed, left out or
-put in afterwards breaks the chain from there on. Whoever kept the last hash elsewhere also notices an end
-that was cut off.
+The hash of an entry covers its content and the hash of the entry before it, so an entry that is changed,
+removed or inserted later breaks the chain from there on. Anyone who keeps the last hash elsewhere also
+notices when the end of the ledger is missing.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from polydag.errors import DataError
 
 START = "0" * 64
 FILE = "ledger.jsonl"
-DATA, HELP, SUM = "data", "protocol", "sum"
+DATA, PROTOCOL, SUM = "data", "protocol", "sum"
 
 
 class Entry(NamedTuple):
     """One array that left the site.
 
-    `kind` is "data" for numbers made from rows, "protocol" for keys and shares, which say nothing about
-    them, and "sum" for a set of sites (`name`) over which a sum was allowed for the first time. `noise` is
-    the standard deviation of what the site itself added; `multiplier` is the whole sum's noise in units of
-    the largest effect of one row, for the account of differential privacy; 0 where there is none.
+    `kind` is "data" for numbers computed from rows, "protocol" for keys and shares, which say nothing about
+    rows, and "sum" for a set of sites (`name`) over which a sum was allowed for the first time. `noise` is
+    the standard deviation of the noise that the site itself added; `multiplier` is the noise of the whole sum
+    in units of the largest effect of one row, for the privacy account. Both are 0 without noise.
     """
 
     study: str
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def add(lines: Sequence[str], entries: Iterable[Entry], last: str = START) -> tuple[str, ...]:
-    """Lines of a ledger with entries put at their end; `last` is the hash that an empty one goes on from."""
+    """The lines of a ledger with entries appended; `last` is the hash that an empty one continues from."""
     if lines:
         last = lines[-1][-66:-2]
     sealed = []
@@ -56,7 +56,7 @@ def add(lines: Sequence[str], entries: Iterable[Entry], last: str = START) -> tu
 
 
 def _text(entry: Entry) -> str:
-    """What an entry says, without its hash."""
+    """The content of an entry, without its hash."""
     return json.dumps(dict(zip(entry._fields[:-1], entry, strict=False)))
 
 
@@ -69,8 +69,8 @@ def parse(lines: Iterable[str]) -> tuple[Entry, ...]:
     return tuple(Entry(**json.loads(line)) for line in lines)
 
 
-def broken(chain: Sequence[Entry]) -> int | None:
-    """The place of the first entry that does not fit the chain; None where all do."""
+def first_broken(chain: Sequence[Entry]) -> int | None:
+    """The position of the first entry that breaks the chain; None where the chain is intact."""
     last = START
     for number, entry in enumerate(chain):
         if _digest(last, _text(entry)) != entry.hash:
@@ -79,13 +79,13 @@ def broken(chain: Sequence[Entry]) -> int | None:
     return None
 
 
-def sets_of(chain: Iterable[Entry]) -> tuple[tuple[str, ...], ...]:
+def summed_sets(chain: Iterable[Entry]) -> tuple[tuple[str, ...], ...]:
     """The sets of sites over which sums were allowed."""
     return tuple(tuple(json.loads(entry.name)) for entry in chain if entry.kind == SUM)
 
 
 def multipliers(chain: Iterable[Entry]) -> dict[float, int]:
-    """How often numbers left under noise, by its multiplier; arrays of one message count once."""
+    """How many messages with noise left, by noise multiplier."""
     found: dict[float, int] = {}
     seen = set()
     for entry in chain:
@@ -96,15 +96,15 @@ def multipliers(chain: Iterable[Entry]) -> dict[float, int]:
     return found
 
 
-def place(path: str | os.PathLike[str]) -> Path:
-    """A ledger's file: the path itself, or `ledger.jsonl` in a site's folder."""
+def ledger_file(path: str | os.PathLike[str]) -> Path:
+    """The file of a ledger: the path itself, or `ledger.jsonl` in a site's folder."""
     target = Path(path)
     return target / FILE if target.is_dir() else target
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Entry, ...]:
-    """The entries of a ledger file, whether or not the chain holds."""
-    file = place(path)
+    """The entries of a ledger file, whether or not its chain is intact."""
+    file = ledger_file(path)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -116,26 +116,26 @@ def read(path: str | os.PathLike[str]) -> tuple[Entry, ...]:
         try:
             entries += parse([line])
         except (ValueError, TypeError):
-            raise DataError(f"{file}: line {number} is not an entry of a ledger.") from None
+            raise DataError(f"{file}: line {number} is not a ledger entry.") from None
     return tuple(entries)
 
 
-def read_whole(path: str | os.PathLike[str]) -> tuple[Entry, ...]:
-    """The entries of a ledger whose chain holds; nothing where there is none yet."""
-    file = place(path)
+def read_intact(path: str | os.PathLike[str]) -> tuple[Entry, ...]:
+    """The entries of a ledger with an intact chain; none where there is no file yet."""
+    file = ledger_file(path)
     if not file.exists():
         return ()
     chain = read(file)
-    if (number := broken(chain)) is not None:
+    if (number := first_broken(chain)) is not None:
         raise DataError(
             f"{file}: entry {number + 1} does not fit the one before it; the ledger was changed. "
-            f"`polydag ledger {file}` shows it."
+            f"Inspect it with `polydag ledger {file}`."
         )
     return chain
 
 
 def write(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Put lines at the end of a ledger's file, for its owner's eyes only."""
+    """Append lines to the file of a ledger, which only its owner may read."""
     file = Path(path)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def write(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
 
 
 def summary(chain: Sequence[Entry]) -> list[dict[str, Any]]:
-    """What left, by study and name: how often, how much, and how it was protected."""
+    """What left the site, by study and name: how often, how much, and how it was protected."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for entry in chain:
         if entry.kind == SUM:
@@ -169,8 +169,8 @@ def summary(chain: Sequence[Entry]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def told(chain: Sequence[Entry], delta: float) -> list[str]:
-    """What left, in words for the owner; the privacy spent is told at this delta."""
+def describe(chain: Sequence[Entry], delta: float) -> list[str]:
+    """What left the site, in sentences for its owner; epsilon is given at this delta."""
     data = [entry for entry in chain if entry.kind == DATA]
     studies = list(dict.fromkeys(entry.study for entry in chain))
     if not chain:
@@ -180,14 +180,14 @@ def told(chain: Sequence[Entry], delta: float) -> list[str]:
     hidden = [entry for entry in data if entry.masked]
     if open_:
         sentences.append(
-            f"IN THE OPEN: {len(open_)} arrays ({_size(open_)}) of numbers made from this site's rows could "
-            "be read by whoever added up."
+            f"IN THE OPEN: {len(open_)} arrays ({_size(open_)}) computed from this site's rows could be read "
+            "by the coordinator."
         )
     if hidden:
         least = min(entry.over for entry in hidden)
         sentences.append(
-            f"Under masks: {len(hidden)} arrays ({_size(hidden)}); what could be read of them were sums over "
-            f"{least} sites or more."
+            f"Under masks: {len(hidden)} arrays ({_size(hidden)}); only sums over {least} sites or more "
+            "could be read."
         )
     noisy = multipliers(data)
     if noisy:
@@ -196,11 +196,11 @@ def told(chain: Sequence[Entry], delta: float) -> list[str]:
         rounds = sum(noisy.values())
         sentences.append(
             f"Noise was added in {rounds} rounds: for any one row, epsilon = {spent(noisy, delta):.3g} at "
-            f"delta = {delta:g}, under the assumption about colluding sites that each study stated."
+            f"delta = {delta:g}, under each study's assumption about colluding sites."
         )
     plain = [entry for entry in data if entry.multiplier == 0]
     if noisy and plain:
-        sentences.append(f"{len(plain)} arrays left without noise; no epsilon covers them.")
+        sentences.append(f"{len(plain)} arrays left without noise; epsilon does not cover them.")
     return sentences
 
 
@@ -209,8 +209,8 @@ def _size(entries: Sequence[Entry]) -> str:
 
 
 def protection(row: Mapping[str, Any]) -> str:
-    """How an array of a summary was protected."""
-    if row["kind"] == HELP:
+    """How the arrays in a row of the summary were protected."""
+    if row["kind"] == PROTOCOL:
         return "keys or shares"
     if not row["masked"]:
         return "NONE: in the open"

@@ -1,4 +1,4 @@
-"""Choosing a variable's parents among candidates, from a covariance matrix."""
+"""Select the parents of a variable among candidates, from a covariance matrix."""
 
 from polydag.regression.elimination import Family, extended_bic_penalty, fit_graph, select_parents
 

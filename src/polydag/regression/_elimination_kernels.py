@@ -1,25 +1,28 @@
-"""Compiled loops of the parent selection."""
+"""Compiled loops of parent selection by backward elimination."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from polydag.arrays import Array, Mask
 
 
 @njit(cache=True)
 def eliminate(
-    S: NDArray[np.float64],
+    S: Array,
     target: int,
-    chosen: NDArray[np.bool_],
-    keep: NDArray[np.bool_],
+    chosen: Mask,
+    keep: Mask,
     n: float,
     penalty: float,
-) -> tuple[NDArray[np.float64], float]:
-    """Backward elimination of `chosen` for one target; returns coefficients (0 where out) and variance.
+) -> tuple[Array, float]:
+    """Eliminate parents of one target from `chosen`, those in `keep` excepted.
 
-    The inverse covariance of the remaining candidates is downdated, so leaving one out costs k². With more
-    candidates than half the rows, the weakest go first, whatever they cost.
+    `S` is the (d, d) covariance; `chosen` and `keep` have shape (d,). Returns the coefficients (0 for
+    eliminated candidates) and the residual variance. The inverse covariance of the remaining candidates is
+    downdated, so each elimination costs k² operations. While there are more candidates than half the number
+    of rows, the weakest is eliminated regardless of the criterion.
     """
     d = len(S)
     members = np.flatnonzero(chosen)

@@ -1,7 +1,8 @@
-"""Parents by the (extended) Bayesian information criterion, by backward elimination.
+"""Select parents by backward elimination with the (extended) Bayesian information criterion.
 
-`n log σ̂²_j + (log n + 2γ log d)·|pa_j|`: γ = 0 is Schwarz's criterion, γ = 1 that of Chen and Chen (2008),
-which allows for choosing among d candidates. It does not depend on the units of any column.
+The criterion is `n log σ̂²_j + (log n + 2γ log d)·|pa_j|`. With γ = 0 it is Schwarz's BIC; with γ = 1 it is
+that of Chen and Chen (2008), which accounts for the selection among d candidates. It does not depend on the
+units of any column.
 """
 
 from __future__ import annotations
@@ -9,39 +10,33 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.losses import LeastSquares
 from polydag.regression._elimination_kernels import eliminate
 
-Array = NDArray[np.float64]
-
 
 class Family(NamedTuple):
-    """One variable given its parents: coefficients (0 where not a parent) and residual variance."""
+    """A variable regressed on its parents: coefficients (0 for non-parents) and residual variance."""
 
     coefficients: Array
     variance: float
 
 
 def extended_bic_penalty(n: float, d: int, gamma: float = 1.0) -> float:
-    """What one more parent costs."""
+    """The penalty of one additional parent."""
     return float(np.log(n) + 2 * gamma * np.log(d))
 
 
-def select_parents(
-    S: Array, target: int, candidates: NDArray[np.bool_], keep: NDArray[np.bool_], n: float, penalty: float
-) -> Family:
-    """Leave out the weakest candidate as long as the criterion falls; those in `keep` stay."""
+def select_parents(S: Array, target: int, candidates: Mask, keep: Mask, n: float, penalty: float) -> Family:
+    """Eliminate the weakest candidate as long as the criterion decreases; those in `keep` stay."""
     return Family(*eliminate(np.ascontiguousarray(S), target, candidates | keep, keep, n, penalty))
 
 
-def fit_graph(
-    loss: LeastSquares, candidates: NDArray[np.bool_], keep: NDArray[np.bool_], gamma: float | None
-) -> tuple[Array, float]:
-    """Fit every variable on its candidates, eliminating by the criterion unless `gamma` is None.
+def fit_graph(loss: LeastSquares, candidates: Mask, keep: Mask, gamma: float | None) -> tuple[Array, float]:
+    """Regress every variable on its candidates, with backward elimination unless `gamma` is None.
 
-    Returns the weights and the graph's criterion (with γ = 1 where nothing was eliminated).
+    Returns the weights and the criterion of the graph (with γ = 1 if `gamma` is None).
     """
     W = np.zeros_like(loss.grams[0])
     criterion = 0.0

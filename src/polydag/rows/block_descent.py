@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError, UsageError
-from polydag.rows import _row_kernels as _kernels
+from polydag.rows import _block_descent_kernels, _glasso_kernels
 from polydag.rows.common_strength import fit_common
 from polydag.rows.glasso import in_parts
 from polydag.rows.links import Links
@@ -178,7 +178,7 @@ def descend(
     objectives: list[float] = []
     while True:
         G, means = gram(problem, precision)
-        _kernels.lasso_columns(G, float(n), penalty, phi, rho, _LASSO_TOLERANCE, _MAX_SWEEPS)
+        _block_descent_kernels.lasso_columns(G, float(n), penalty, phi, rho, _LASSO_TOLERANCE, _MAX_SWEEPS)
         objectives.append(objective(problem, penalty, precision, G, phi, rho))
         done = fixed or (len(objectives) > 1 and objectives[-2] - objectives[-1] < tolerance * n * p)
         crowded = np.count_nonzero(phi, axis=1).max() > most_parents
@@ -200,7 +200,7 @@ def _next_precision(problem: Problem, R: Array, old: RowPrecision, unscaled: Arr
     thetas, factors = old.thetas.copy(), old.factors.copy()
 
     def part(first: int, last: int) -> None:
-        _kernels.update_blocks(
+        _glasso_kernels.update_blocks(
             first,
             last,
             np.ascontiguousarray(R),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.rows import _row_kernels as _kernels
+from polydag.rows import _precision_kernels
 from polydag.rows.precision import RowPrecision
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ def common_precision(strength: float, like: RowPrecision) -> RowPrecision:
     """Θ for `τ/(1 + τ) = strength`, the correlation of two rows in a complete group."""
     layout = like.layout
     thetas, factors = np.empty_like(like.thetas), np.empty_like(like.factors)
-    _kernels.laplacian_blocks(
+    _precision_kernels.laplacian_blocks(
         strength / (1.0 - strength),
         thetas,
         factors,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.printing import rounded_repr
 from polydag.rows.links import Links
 
 Array = NDArray[np.float64]
@@ -38,6 +39,9 @@ class DependenceTest(NamedTuple):
     z: float
     z_squares: float
     p_value: float
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
     @property
     def dependent(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import ConvergenceWarning, DataError
-from polydag.rows import _row_kernels as _kernels
+from polydag.rows import _glasso_kernels, _precision_kernels
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, assembled
 
@@ -107,7 +107,7 @@ def _block(matrix: Any, where: NDArray[np.int64]) -> Array:
 def _solve(S: Array, lam: Array, rows: Any, columns: Any, tolerance: float, unit_diagonal: bool) -> Array:
     Theta = np.diag(1.0 / S.diagonal())
     C, W = np.empty_like(S), np.empty_like(S)
-    if _kernels.glasso(S, Theta, C, W, rows, columns, lam, tolerance, MAX_NEWTON) < 0:
+    if _glasso_kernels.glasso(S, Theta, C, W, rows, columns, lam, tolerance, MAX_NEWTON) < 0:
         warnings.warn(
             f"The graphical lasso of {len(S)} rows stopped before its tolerance; raise the penalty, or link "
             "fewer rows.",
@@ -115,7 +115,7 @@ def _solve(S: Array, lam: Array, rows: Any, columns: Any, tolerance: float, unit
             stacklevel=3,
         )
     if unit_diagonal:
-        _kernels.normalise(Theta, C, W)
+        _precision_kernels.normalise(Theta, C, W)
     return Theta
 
 

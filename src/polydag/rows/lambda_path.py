@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.progress import report
-from polydag.rows import _row_kernels as _kernels
+from polydag.rows import _block_descent_kernels
 from polydag.rows.block_descent import Fit, Problem, descend, start
 from polydag.rows.precision import RowPrecision
 
@@ -101,7 +101,7 @@ def lambda_path(
 def bic(problem: Problem, fit: Fit, *, extended: bool = False) -> float:
     """The criterion of a fit."""
     n, p = problem.shape
-    rss = _kernels.refit(fit.G, fit.state.phi)
+    rss = _block_descent_kernels.refit(fit.G, fit.state.phi)
     if not (rss > 0).all():
         return np.inf
     edges = np.count_nonzero(fit.state.phi)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.rows import _row_kernels as _kernels
+from polydag.rows import _precision_kernels
 from polydag.rows.links import Links
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class RowPrecision:
         factors = np.empty_like(thetas)
         for theta, factor in zip(_squares(layout, thetas), _squares(layout, factors), strict=True):
             inverse = np.empty_like(theta)
-            _kernels.factor(theta, factor)
-            _kernels.invert(factor, inverse)
-            _kernels.normalise(theta, factor, inverse)
+            _precision_kernels.factor(theta, factor)
+            _precision_kernels.invert(factor, inverse)
+            _precision_kernels.normalise(theta, factor, inverse)
         return cls(layout, thetas, factors)
 
     @property
@@ -127,7 +127,7 @@ class RowPrecision:
         result = []
         for factor in _squares(self.layout, self.factors):
             inverse = np.empty_like(factor)
-            _kernels.invert(np.ascontiguousarray(factor), inverse)
+            _precision_kernels.invert(np.ascontiguousarray(factor), inverse)
             result.append(inverse)
         return result
 
@@ -155,9 +155,22 @@ class RowPrecision:
         result[order] = self.whiten_sorted(np.ascontiguousarray(X[order], dtype=float))
         return result
 
+    def correlate(self, Y: Array) -> Array:
+        """`L⁻¹ Y`, the inverse of `whiten`: gives independent rows the correlation Σ."""
+        from scipy.linalg import solve_triangular
+
+        layout = self.layout
+        result = np.empty(Y.shape)
+        for factor, start, end in zip(
+            _squares(layout, self.factors), layout.starts[:-1], layout.starts[1:], strict=True
+        ):
+            rows = layout.order[start:end]
+            result[rows] = solve_triangular(factor.T, Y[rows], lower=False)
+        return result
+
     def whiten_sorted(self, X: Array) -> Array:
         """`L X` of rows that are sorted by component already."""
-        Y: Array = _kernels.whiten(X, self.factors, self.layout.starts, self.layout.squares)
+        Y: Array = _precision_kernels.whiten(X, self.factors, self.layout.starts, self.layout.squares)
         return Y
 
 

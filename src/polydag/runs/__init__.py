@@ -1,13 +1,13 @@
-"""Run folders: a result written to disk so that a person can read it and a program repeat it.
+"""Run folders: results on disk that people can read and programs can reproduce.
 
-Everything is written into a hidden folder beside the wanted one, which is renamed at the end: a full disk or
-Ctrl-C leaves nothing half-written. While a study runs, `<folder>.partial` holds its log and the pieces from
-which an interrupted one can be resumed.
+All files are written into a hidden temporary folder, which is renamed at the end. A full disk or Ctrl-C thus
+never leaves a half-written run folder. While a study runs, `<folder>.partial` holds its log and the finished
+pieces from which an interrupted run can be resumed.
 """
 
-from polydag.runs.files import CONFIG, GRAPH, write
+from polydag.runs.execution import Recorded, perform, read_config
 from polydag.runs.folders import last_partial, new_folder, next_free, partial, require_free
-from polydag.runs.performing import Recorded, perform, read_config
+from polydag.runs.result_files import CONFIG, GRAPH, write
 
 __all__ = [
     "CONFIG",

@@ -1,4 +1,4 @@
-"""Folders that are written whole or not at all, and never over somebody's own files."""
+"""Create run folders atomically, without ever overwriting other files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from polydag.errors import DataError, UsageError
 
-MANIFEST = ".files"  # the names of what was written: --force deletes nothing else
+MANIFEST = ".files"  # lists the files written by a run; --force deletes no others
 
 
 def next_free(parent: str | os.PathLike[str], stem: str) -> Path:
-    """The first of `stem-1, stem-2, …` that is neither there nor being written."""
+    """The first of `stem-1, stem-2, …` that neither exists nor is being written."""
     number = 1
     while _taken(Path(parent) / f"{stem}-{number}"):
         number += 1
@@ -23,7 +23,7 @@ def next_free(parent: str | os.PathLike[str], stem: str) -> Path:
 
 
 def last_partial(parent: str | os.PathLike[str], stem: str) -> Path:
-    """The interrupted run of this name that was touched last, for --resume without --out."""
+    """The most recently changed interrupted run of this name, for --resume without --out."""
     found = [path for path in Path(parent).glob(f"{stem}-*.partial") if path.is_dir()]
     if not found:
         raise UsageError(
@@ -33,7 +33,7 @@ def last_partial(parent: str | os.PathLike[str], stem: str) -> Path:
 
 
 def partial(out: Path) -> Path:
-    """The folder that stands for `out` while its run is under way."""
+    """The folder that holds the unfinished run of `out`."""
     return out.with_name(f"{out.name}.partial")
 
 
@@ -43,10 +43,10 @@ def _taken(path: Path) -> bool:
 
 @contextmanager
 def new_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
-    """A hidden folder to write into; it becomes `out` when the block ends well, and vanishes otherwise."""
+    """A hidden folder to write into; it becomes `out` if the block succeeds and is deleted otherwise."""
     target = Path(out)
     require_free(target, force=force)
-    with telling(target):
+    with explaining_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         hidden = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
         try:
@@ -55,16 +55,16 @@ def new_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[
             (hidden / MANIFEST).write_text("".join(f"{name}\n" for name in written), encoding="utf-8")
             umask = os.umask(0)
             os.umask(umask)
-            hidden.chmod(0o777 & ~umask)  # mkdtemp's 0700 would keep colleagues out
+            hidden.chmod(0o777 & ~umask)  # mkdtemp's 0700 would lock other users out
             _rename(hidden, target)
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
 
 
 def require_free(out: Path, *, force: bool = False) -> None:
-    """Raise where writing to `out` would overwrite something without leave."""
+    """Raise `UsageError` if writing to `out` would overwrite anything without permission."""
     if not out.name:
-        raise UsageError(f"{out} is not the name of a new folder.")
+        raise UsageError(f"{out} cannot be the name of a new folder.")
     if not out.exists():
         return
     if not out.is_dir():
@@ -74,13 +74,13 @@ def require_free(out: Path, *, force: bool = False) -> None:
         return
     if not force:
         raise UsageError(
-            f"{out} exists already. Choose another folder with --out, or replace it with --force."
+            f"{out} already exists. Choose another folder with --out, or replace it with --force."
         )
     manifest = out / MANIFEST
     ours = {MANIFEST, *manifest.read_text(encoding="utf-8").splitlines()} if manifest.is_file() else set()
-    if strange := [name for name in inside if name not in ours]:
+    if foreign := [name for name in inside if name not in ours]:
         raise UsageError(
-            f"{out} is not replaced: it holds {strange[0]}, which is not from a run. "
+            f"{out} is not replaced, because it contains {foreign[0]}, which no run has written. "
             "Choose another folder with --out."
         )
 
@@ -100,11 +100,11 @@ def _rename(hidden: Path, target: Path) -> None:
 
 
 @contextmanager
-def telling(out: Path) -> Iterator[None]:
-    """A full disk, a folder that may not be written: told as such."""
+def explaining_write_errors(out: Path) -> Iterator[None]:
+    """Turn operating system errors, such as a full disk, into a `DataError` about `out`."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"{out} cannot be written: {error.strerror or error}. Nothing is left of it."
+            f"{out} cannot be written: {error.strerror or error}. No partial files remain."
         ) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class BGe(GaussianScore):
     alpha_w : float, optional
         Degrees of freedom of the Wishart prior, above d + 1; d + alpha_mu + 1 by default.
     """
+
+    standardised: ClassVar[bool] = True  # the prior has a scale
 
     alpha_mu: float = setting(1.0, number(above=0), "how many rows the prior mean counts for")
     alpha_w: float | None = setting(

@@ -1,7 +1,8 @@
 """What a score declares: the kind of data that it is for, and its options.
 
-A score is a class. `kind` says whether it is for numbers or for labels. Its constructor takes the statistics
-and then its options, which are dataclass fields made by `polydag.parameters.setting`; a plain class has none.
+A score is a class. `kind` says whether it is for numbers or for labels, `standardised` whether learners
+should standardise columns first, since its prior has a scale. Its constructor takes the statistics and then
+its options, which are dataclass fields made by `polydag.parameters.setting`; a plain class has none.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class ScoreSpec:
         """Whether the score is for numbers or for labels."""
         kind: Kind = getattr(self.score, "kind", None)  # type: ignore[assignment]
         return kind
+
+    @property
+    def standardised(self) -> bool:
+        """Whether learners give it standardised columns, as a prior that has a scale needs."""
+        return bool(getattr(self.score, "standardised", False))
 
     @property
     def options(self) -> dict[str, Option]:

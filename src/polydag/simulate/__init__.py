@@ -1,7 +1,7 @@
-"""Simulation: random DAGs, structural equation models, time series, discrete networks, row-correlated data.
+"""Simulate random DAGs, structural equation models, time series, discrete networks and row-correlated data.
 
-Everything takes `random_state` (a seed or a `numpy.random.Generator`): the same seed gives the same data.
-Weights are `W[i, j]` for `i -> j`, and a row of data is `x = x W + noise`.
+Every function takes `random_state`, a seed or a `numpy.random.Generator`; the same seed gives the same data.
+`W[i, j]` is the weight of `i -> j`, and a row of data is `x = x W + noise`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows from a discrete network."""
+"""Simulate rows from a discrete network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def discrete(network: DiscreteNetwork, *, n: int, random_state: RandomState = No
     Parameters
     ----------
     network : DiscreteNetwork
-        The network with its tables.
+        The network and its tables.
     n : int
         The number of rows.
     random_state : int or numpy.random.Generator, optional
@@ -25,7 +25,7 @@ def discrete(network: DiscreteNetwork, *, n: int, random_state: RandomState = No
     Returns
     -------
     DataFrame
-        One categorical column per variable, its categories in the order of the network's labels.
+        One categorical column per variable, with categories in the order of the network's labels.
 
     Examples
     --------

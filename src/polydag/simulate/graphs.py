@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.discrete_network import RandomState
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
-
-Mask = NDArray[np.bool_]
 
 
 def dag(
@@ -25,21 +23,21 @@ def dag(
     weight_range: tuple[float, float] = (0.5, 2.0),
     random_state: RandomState = None,
 ) -> Graph:
-    """A random DAG whose edges carry random weights.
+    """Draw a random DAG with random edge weights.
 
     Parameters
     ----------
     d : int
-        The number of nodes. Their order in the graph says nothing about the causal order.
+        The number of nodes. Their order in the graph is independent of the causal order.
     expected_edges, n_edges : float, int
-        The expected number of edges, or the exact one: give one of the two.
+        The expected or the exact number of edges; give one of the two.
     kind : {"er", "sf"}
-        Erdős–Rényi: every pair is joined with the same probability (or, with `n_edges`, every set of pairs is
-        equally likely). Scale-free: nodes come one after the other, each with its share of the edges, and
-        point to earlier nodes with a probability that grows with their degree (preferential attachment): hubs
-        are common effects, as in the NOTEARS experiments.
+        "er" is Erdős–Rényi: every pair is joined with the same probability or, with `n_edges`, every set of
+        pairs is equally likely. "sf" is scale-free: nodes are added one at a time, each with an equal share
+        of the edges, and point to earlier nodes with probability proportional to their degree (preferential
+        attachment). Hubs are common effects, as in the NOTEARS experiments.
     names : iterable, optional
-        Names of the nodes; `x0, x1, …` by default.
+        The node names; `x0, x1, …` by default.
     weight_range : (low, high)
         Weights are uniform in ±[low, high].
     random_state : int or numpy.random.Generator, optional
@@ -54,34 +52,34 @@ def dag(
     """
     rng = np.random.default_rng(random_state)
     pairs = d * (d - 1) // 2
-    asked = n_edges if expected_edges is None else expected_edges
-    if asked is None or (n_edges is not None and expected_edges is not None):
+    wanted = n_edges if expected_edges is None else expected_edges
+    if wanted is None or (n_edges is not None and expected_edges is not None):
         raise UsageError("Give either expected_edges or n_edges.")
-    if d < 1 or not 0 <= asked <= pairs:
-        raise UsageError(f"A DAG of {d} nodes has between 0 and {pairs} edges; {asked} were asked for.")
+    if d < 1 or not 0 <= wanted <= pairs:
+        raise UsageError(f"A DAG with {d} nodes has between 0 and {pairs} edges; got {wanted}.")
     if kind == "sf":
-        ordered = _scale_free(d, _count(asked, rng), rng)
+        ordered = _scale_free(d, _round_at_random(wanted, rng), rng)
     elif kind == "er" and n_edges is None:
-        ordered = np.tril(rng.random((d, d)) < asked / max(pairs, 1), -1)
+        ordered = np.tril(rng.random((d, d)) < wanted / max(pairs, 1), -1)
     elif kind == "er":
         ordered = np.zeros((d, d), dtype=bool)
         rows, columns = np.tril_indices(d, -1)
-        chosen = rng.choice(pairs, size=int(asked), replace=False)
+        chosen = rng.choice(pairs, size=int(wanted), replace=False)
         ordered[rows[chosen], columns[chosen]] = True
     else:
         raise UsageError(f'kind must be "er" or "sf"; got {kind!r}.')
-    place = rng.permutation(d)
-    return weights(Graph(ordered[np.ix_(place, place)], names), *weight_range, random_state=rng)
+    position = rng.permutation(d)
+    return weights(Graph(ordered[np.ix_(position, position)], names), *weight_range, random_state=rng)
 
 
-def _count(expected: float, rng: np.random.Generator) -> int:
-    """A whole number with the given mean."""
+def _round_at_random(expected: float, rng: np.random.Generator) -> int:
+    """A random whole number with the given mean."""
     return math.floor(expected) + int(rng.random() < expected - math.floor(expected))
 
 
 def _scale_free(d: int, n_edges: int, rng: np.random.Generator) -> Mask:
     A = np.zeros((d, d), dtype=bool)
-    degree = np.ones(d)  # starting at 1, so that a node without edges can be found
+    degree = np.ones(d)  # starts at 1, so that nodes without edges can be chosen
     left = n_edges
     for node in range(1, d):
         count = min(node, math.ceil(left / (d - node)))
@@ -94,7 +92,7 @@ def _scale_free(d: int, n_edges: int, rng: np.random.Generator) -> Mask:
 
 
 def weights(graph: Graph, low: float = 0.5, high: float = 2.0, *, random_state: RandomState = None) -> Graph:
-    """The same graph with new weights, uniform in ±[low, high].
+    """The graph with new random weights, uniform in ±[low, high].
 
     Examples
     --------
@@ -104,17 +102,15 @@ def weights(graph: Graph, low: float = 0.5, high: float = 2.0, *, random_state: 
     True
     """
     if graph.has_undirected:
-        raise DataError("Weights are drawn for directed edges; this graph has undirected ones.")
+        raise DataError("Weights can be drawn for directed edges only; this graph has undirected edges.")
     drawn = np.zeros(graph.adjacency.shape)
     drawn[graph.adjacency] = signed_uniform(low, high, graph.n_edges, np.random.default_rng(random_state))
     return Graph(graph.adjacency, graph.names, drawn)
 
 
-def signed_uniform(
-    low: float, high: float, size: int | tuple[int, ...], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Numbers uniform in [-high, -low] ∪ [low, high]."""
+def signed_uniform(low: float, high: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draw numbers uniformly from [-high, -low] ∪ [low, high]."""
     if not 0 < low <= high:
         raise UsageError(f"A weight range needs 0 < low <= high; got ({low}, {high}).")
-    size_of = rng.uniform(low, high, size)
-    return np.where(rng.random(size) < 0.5, -size_of, size_of)
+    magnitude = rng.uniform(low, high, size)
+    return np.where(rng.random(size) < 0.5, -magnitude, magnitude)

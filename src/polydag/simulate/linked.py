@@ -1,6 +1,7 @@
-"""Row-correlated data: the linked-rows paper, equation (2) and section 3.
+"""Simulate row-correlated data as in the linked-rows paper, equation (2) and section 3.
 
-Errors are matrix-normal: `Σ` between rows, with unit diagonal, and `diag(ω²)` between variables.
+The errors are matrix normal, with covariance `Σ` (unit diagonal) between rows and `diag(ω²)` between
+variables.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.discrete_network import RandomState
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
-from polydag.simulate.sem import Array, Scale, frame, noise_scales, propagate
+from polydag.simulate.sem import Scale, frame, noise_scales, propagate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,15 +34,15 @@ def row_covariance(
     ----------
     kind : {"toeplitz", "equi", "star", "ar"}
         `toeplitz`: base^(|i-j|/5). `equi`: base for every pair. `star`: base between the first row and any
-        other, base² between two others. `ar`: the inverse is base^|i-j| up to |i-j| = ⌈size/4⌉ and 0 beyond,
-        before Σ is scaled to unit variances.
+        other, base² between two others. `ar`: the inverse is base^|i-j| for |i-j| ≤ ⌈size/4⌉ and 0 beyond;
+        Σ is then scaled to unit variances.
     size : int
         The number of rows.
     base : float, optional
-        By default 0.3 for `toeplitz` (which fits the paper's Table 1; 0.7 fits Table 2), 0.7 for `equi` and
-        `ar`, and uniform in [0.3, 0.5] for `star`.
+        By default 0.3 for `toeplitz` (consistent with the paper's Table 1; 0.7 with Table 2), 0.7 for `equi`
+        and `ar`, and uniform in [0.3, 0.5] for `star`.
     random_state : int or numpy.random.Generator, optional
-        The seed, for the default base of `star`.
+        The seed; used for the default base of `star`.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def row_covariance(
     if kind not in ("toeplitz", "equi", "star", "ar"):
         raise UsageError(f"kind must be toeplitz, equi, star or ar; got {kind!r}.")
     if size < 1:
-        raise UsageError(f"A cluster has at least one row; got {size}.")
+        raise UsageError(f"A cluster must have at least one row; got {size}.")
     if base is None:
         drawn = np.random.default_rng(random_state).uniform(0.3, 0.5)
         base = _DEFAULT_BASE.get(kind, float(drawn))
@@ -77,9 +79,9 @@ def row_covariance(
 def clusters(
     kind: str, n: int, size: int, *, base: float | None = None, random_state: RandomState = None
 ) -> list[Array]:
-    """The correlation matrices of `n` rows in clusters of `size`, one block each, for `linked`.
+    """The correlation matrices of `n` rows in clusters of `size` rows, one block per cluster, for `linked`.
 
-    Where `size` does not divide `n`, only the first rows of the last cluster were seen.
+    If `size` does not divide `n`, the last block holds only the first rows of its cluster.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def clusters(
     [20, 20, 10]
     """
     if min(n, size) < 1:
-        raise UsageError(f"There must be at least one row in each cluster; got n={n}, size={size}.")
+        raise UsageError(f"n and size must be at least 1; got n={n}, size={size}.")
     rng = np.random.default_rng(random_state)
     blocks = [row_covariance(kind, size, base=base, random_state=rng) for _ in range(math.ceil(n / size))]
     rest = n - size * (len(blocks) - 1)
@@ -95,22 +97,22 @@ def clusters(
 
 
 def network_precision(links: Graph | ArrayLike, *, random_state: RandomState = None) -> Array:
-    """A random precision matrix on the links of a network (linked-rows paper, section 3.2).
+    """Draw a random precision matrix on the links of a network (linked-rows paper, section 3.2).
 
-    Entries on the links are uniform in [-5, 5]; a constant on the diagonal brings the smallest eigenvalue to
-    0.1; then the matrix is scaled so that its inverse has a unit diagonal.
+    Entries on the links are uniform in [-5, 5]. A constant is added to the diagonal so that the smallest
+    eigenvalue is 0.1. The matrix is then scaled so that its inverse has a unit diagonal.
 
     Parameters
     ----------
     links : Graph or array of shape (n, n)
-        Which rows are linked; directions do not matter.
+        Which rows are linked; directions are ignored.
     random_state : int or numpy.random.Generator, optional
         The seed.
 
     Returns
     -------
     array of shape (n, n)
-        `Θ`; its inverse is the row covariance for `linked`.
+        `Θ`, the inverse of the row covariance for `linked`.
 
     Examples
     --------
@@ -121,7 +123,7 @@ def network_precision(links: Graph | ArrayLike, *, random_state: RandomState = N
     """
     A = links.adjacency if isinstance(links, Graph) else np.asarray(links) != 0
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise DataError(f"Links must be a square matrix; this one has the shape {A.shape}.")
+        raise DataError(f"Links must be a square matrix; this one has shape {A.shape}.")
     joined = np.triu(A | A.T, 1)
     Theta = np.zeros(A.shape)
     Theta[joined] = np.random.default_rng(random_state).uniform(-5.0, 5.0, int(joined.sum()))
@@ -138,16 +140,16 @@ def linked(
     noise_scale: Scale = 1.0,
     random_state: RandomState = None,
 ) -> pd.DataFrame:
-    """Draw rows that depend on each other: a linear Gaussian model with row covariance Σ, equation (2).
+    """Draw correlated rows from a linear Gaussian model with row covariance Σ, equation (2).
 
     Parameters
     ----------
     dag : Graph
         The DAG, with its weights.
-    row_covariance : array of shape (n, n), or list of such
-        `Σ`, positive definite with unit diagonal; or the blocks of a block-diagonal one, as from `clusters`.
+    row_covariance : array of shape (n, n), or list of arrays
+        `Σ`, positive definite with unit diagonal, or the blocks of a block-diagonal Σ, as from `clusters`.
     noise_scale : float, (low, high) or array of shape (d,)
-        The standard deviations ω of the errors, as for `linear`; the paper draws them from (0.1, 1.0).
+        The standard deviations ω of the errors, as in `linear`; the paper draws them from (0.1, 1.0).
     random_state : int or numpy.random.Generator, optional
         The seed.
 
@@ -171,9 +173,7 @@ def linked(
 def _lower_factor(block: ArrayLike) -> Array:
     Sigma = np.asarray(block, dtype=float)
     if Sigma.ndim != 2 or Sigma.shape[0] != Sigma.shape[1] or not np.allclose(Sigma, Sigma.T):
-        raise DataError(
-            f"A row covariance must be square and symmetric; this one has the shape {Sigma.shape}."
-        )
+        raise DataError(f"A row covariance must be square and symmetric; this one has shape {Sigma.shape}.")
     if not np.allclose(Sigma.diagonal(), 1.0):
         raise DataError("A row covariance must have a unit diagonal: divide by the standard deviations.")
     try:

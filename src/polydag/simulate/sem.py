@@ -1,4 +1,4 @@
-"""Structural equation models on a DAG: linear with any noise, and multilayer perceptrons.
+"""Simulate structural equation models on a DAG: linear with any noise, and multilayer perceptrons.
 
 References
 ----------
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.discrete_network import RandomState
 from polydag.errors import UsageError
 from polydag.graph import Graph
@@ -22,10 +23,9 @@ from polydag.simulate.graphs import signed_uniform
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 Scale = float | tuple[float, float] | ArrayLike
 
-# Each has mean 0 and variance 1, so that noise_scale is the standard deviation whatever the shape.
+# Each has mean 0 and variance 1, so that noise_scale is the standard deviation of every distribution.
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
     "gaussian": lambda rng, shape: rng.standard_normal(shape),
     "exponential": lambda rng, shape: rng.standard_exponential(shape) - 1.0,
@@ -44,7 +44,7 @@ def linear(
     standardize: bool = False,
     random_state: RandomState = None,
 ) -> pd.DataFrame:
-    """Draw rows of a linear structural equation model, `x = x W + noise` with the graph's weights `W`.
+    """Draw rows from a linear structural equation model, `x = x W + noise`, with the graph's weights `W`.
 
     Parameters
     ----------
@@ -53,12 +53,13 @@ def linear(
     n : int
         The number of rows.
     noise : {"gaussian", "exponential", "gumbel", "uniform", "laplace"}
-        The shape of the noise, always with mean 0.
+        The distribution of the noise; its mean is 0.
     noise_scale : float, (low, high) or array of shape (d,)
-        The noise's standard deviation: one for all variables, one for each drawn uniformly from the range
-        that a tuple gives, or one given for each.
+        The standard deviation of the noise: a number for all variables, a range from which each variable's
+        is drawn uniformly, or one value per variable.
     standardize : bool
-        Whether each column is brought to mean 0 and variance 1, which hides what variances tell of the order.
+        Whether to standardise each column to mean 0 and variance 1. The variances then carry no information
+        about the causal order.
     random_state : int or numpy.random.Generator, optional
         The seed.
 
@@ -86,11 +87,11 @@ def mlp(
     noise_scale: Scale = 1.0,
     random_state: RandomState = None,
 ) -> pd.DataFrame:
-    """Draw rows of a nonlinear model: each variable is a random neural network of its parents, plus noise.
+    """Draw rows from a nonlinear model: each variable is a random neural network of its parents, plus noise.
 
-    One hidden layer of sigmoid units, all weights uniform in ±[0.5, 2], Gaussian noise: the nonlinear
-    simulations of the federated paper, section 6, after Zheng et al. (2020). The graph's own weights are not
-    used.
+    The networks have one hidden layer of sigmoid units and weights uniform in ±[0.5, 2]; the noise is
+    Gaussian. These are the nonlinear simulations of the federated paper, section 6, after Zheng et al.
+    (2020). The weights of the graph are not used.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def mlp(
     hidden : int
         The number of hidden units.
     noise_scale : float, (low, high) or array of shape (d,)
-        As for `linear`.
+        As in `linear`.
     random_state : int or numpy.random.Generator, optional
         The seed.
 
@@ -126,7 +127,7 @@ def mlp(
 
 
 def propagate(dag: Graph, errors: Array) -> Array:
-    """The rows that solve `X = X W + errors`, parents before children."""
+    """Solve `X = X W + errors`, parents before children."""
     X = errors.copy()
     for name in dag.topological_order():
         j = dag.index(name)
@@ -136,21 +137,21 @@ def propagate(dag: Graph, errors: Array) -> Array:
 
 
 def noise_scales(noise_scale: Scale, d: int, rng: np.random.Generator) -> Array:
-    """One standard deviation a variable, from a number, a tuple (low, high) or an array."""
+    """One standard deviation per variable, from a number, a range (low, high) or an array."""
     if isinstance(noise_scale, tuple):
         if len(noise_scale) != 2 or not 0 < noise_scale[0] <= noise_scale[1]:
-            raise UsageError(
-                f"noise_scale as a range is (low, high) with 0 < low <= high; got {noise_scale}."
-            )
+            raise UsageError(f"A noise_scale range (low, high) needs 0 < low <= high; got {noise_scale}.")
         return rng.uniform(noise_scale[0], noise_scale[1], d)
     scales = np.asarray(noise_scale, dtype=float)
     if scales.shape not in ((), (d,)) or not (scales > 0).all():
-        raise UsageError(f"noise_scale is a positive number, a (low, high) or {d} positive numbers.")
+        raise UsageError(
+            f"noise_scale must be a positive number, a range (low, high) or {d} positive numbers."
+        )
     return np.broadcast_to(scales, (d,))
 
 
 def frame(X: Array, dag: Graph) -> pd.DataFrame:
-    """A DataFrame with the graph's names."""
+    """The rows as a DataFrame with the node names as columns."""
     import pandas as pd
 
     return pd.DataFrame(X, columns=list(dag.names))

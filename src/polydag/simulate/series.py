@@ -1,6 +1,6 @@
-"""Time series: a structural vector autoregression with an instantaneous DAG and lagged effects.
+"""Simulate time series: a structural vector autoregression with an instantaneous DAG and lagged effects.
 
-`x_t = x_t W + x_{t-1} A_1 + … + x_{t-p} A_p + noise`, all matrices with `[i, j]` for `i -> j`.
+`x_t = x_t W + x_{t-1} A_1 + … + x_{t-p} A_p + noise`; entry `[i, j]` of every matrix refers to `i -> j`.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polydag.arrays import Array
 from polydag.discrete_network import RandomState
 from polydag.errors import UsageError
 from polydag.graph import Graph, node_names
 from polydag.simulate.graphs import dag, signed_uniform
-from polydag.simulate.sem import Array, Scale, noise_scales
+from polydag.simulate.sem import Scale, noise_scales
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Shocks must have died away after the burn-in: 0.95^400 is 1e-9.
+# The effect of the initial state must vanish within the burn-in: 0.95^400 is 1e-9.
 _LARGEST_RADIUS, _BURN_IN, _ATTEMPTS = 0.95, 400, 20
 
 
 @dataclass(frozen=True)
 class LaggedSample:
-    """Simulated time series and the truth behind them.
+    """Simulated time series and the model that generated them.
 
     Attributes
     ----------
     data : DataFrame
-        One row for each time of each realisation: the columns `realisation` and `t` (both from 0), then the
+        One row per time point of each realisation: the columns `realisation` and `t` (both from 0), then the
         variables.
     instantaneous : Graph
-        The DAG within one time, with its weights.
+        The DAG of effects within one time point, with its weights.
     lags : tuple of arrays of shape (d, d)
         `lags[k - 1][i, j]` is the effect of variable i on variable j, k steps later.
     """
@@ -58,29 +59,29 @@ def lagged(
 ) -> LaggedSample:
     """Draw a random stationary structural vector autoregression and time series from it.
 
-    Up to 20 models are drawn until one has a spectral radius of at most 0.95. If there is none, as with many
-    lags, the last one's lagged effects are shrunk to that radius: those at lag k by the k-th power of one
-    factor, so that they may fall below `weight_range`.
+    Up to 20 models are drawn until one has a spectral radius of at most 0.95. If none has, which is common
+    with many lags, the lagged effects of the last model are shrunk to that radius: those at lag k by the k-th
+    power of a common factor. They may then fall below `weight_range`.
 
     Parameters
     ----------
     d : int
         The number of variables.
     n_steps : int
-        The number of times in each realisation (those before the process has settled are thrown away).
+        The number of time points in each realisation, after the burn-in.
     n_lags : int
-        How many steps back effects reach.
+        The order of the autoregression.
     n_realisations : int
-        How many independent series are drawn from the same model.
+        The number of independent series drawn from the model.
     expected_edges : float, optional
-        The expected number of edges of the instantaneous DAG, and of lagged ones over all lags (where a
-        variable may depend on its own past); `d` by default.
+        The expected number of instantaneous edges, and of lagged edges over all lags, which include effects
+        of a variable on itself; `d` by default.
     weight_range : (low, high)
         Weights are uniform in ±[low, high].
     noise_scale : float, (low, high) or array of shape (d,)
-        The Gaussian noise's standard deviation, as for `linear`.
+        The standard deviation of the Gaussian noise, as in `linear`.
     names : iterable, optional
-        Names of the variables; `x0, x1, …` by default.
+        The variable names; `x0, x1, …` by default.
     random_state : int or numpy.random.Generator, optional
         The seed.
 
@@ -96,7 +97,7 @@ def lagged(
     labels = node_names(names, d)
     edges = float(d) if expected_edges is None else expected_edges
     for _ in range(_ATTEMPTS):
-        # Few nodes have fewer than d pairs.
+        # With fewer than 3 nodes there are fewer than d pairs.
         within = min(edges, d * (d - 1) / 2)
         graph = dag(d, expected_edges=within, weight_range=weight_range, names=labels, random_state=rng)
         present = rng.random((n_lags, d, d)) < edges / (n_lags * d**2)
@@ -112,7 +113,7 @@ def lagged(
 
 
 def spectral_radius(W: Array, lags: Sequence[Array] | Array) -> float:
-    """The largest modulus of the companion matrix's eigenvalues: the process is stationary below 1."""
+    """The largest eigenvalue modulus of the companion matrix; the process is stationary if it is below 1."""
     d, p = len(W), len(lags)
     within = np.linalg.inv(np.eye(d) - W)
     companion = np.eye(d * p, k=d)
@@ -121,7 +122,7 @@ def spectral_radius(W: Array, lags: Sequence[Array] | Array) -> float:
 
 
 def _recursion(W: Array, lags: Array, errors: Array) -> Array:
-    """All realisations at once: `errors` has the axes time, realisation, variable."""
+    """All realisations at once; the axes of `errors` are time, realisation, variable."""
     within = np.linalg.inv(np.eye(len(W)) - W)
     series = np.zeros_like(errors)
     for t, shock in enumerate(errors):
@@ -134,7 +135,7 @@ def _long(series: Array, names: tuple[str, ...]) -> pd.DataFrame:
     import pandas as pd
 
     if taken := {"realisation", "t"} & set(names):
-        raise UsageError(f"A variable cannot be called {min(taken)}: that column numbers the rows.")
+        raise UsageError(f"A variable cannot be called {min(taken)}: that column identifies the rows.")
     realisations, steps, d = series.shape
     data = pd.DataFrame(series.reshape(-1, d), columns=list(names))
     data.insert(0, "realisation", np.repeat(np.arange(realisations), steps))

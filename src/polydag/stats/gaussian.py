@@ -208,6 +208,11 @@ class GaussianStats:
         """The statistics after centring and scaling every column to variance one."""
         return type(self)(self.n, np.zeros(self.d), self.correlation * self.n, self.names, self.mass)
 
+    def rescaled(self, centre: Array, scale: Array) -> Self:
+        """The statistics of `(x - centre) / scale`, column by column."""
+        scatter = self.scatter / np.outer(scale, scale)
+        return type(self)(self.n, (self.mean - centre) / scale, scatter, self.names, self.mass)
+
     def select(self, names: Sequence[object]) -> Self:
         """The statistics of some of the variables, in the order given."""
         index = {name: i for i, name in enumerate(self.names)}

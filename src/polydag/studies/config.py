@@ -20,10 +20,11 @@ class Config:
 
     Attributes
     ----------
+    shape : str
+        How the data is organised; a key of `polydag.studies.SHAPES`. It belongs to the class, so that a
+        configuration cannot run as a study of another shape.
     data : tuple of str
         Files or database addresses, as given; relative paths start from the current folder.
-    shape : str
-        How the data is organised; a key of `polydag.studies.SHAPES`.
     method : str
         A key of `polydag.learners.LEARNERS`.
     query : str, optional
@@ -46,10 +47,10 @@ class Config:
         How many processes may work at once; the result does not depend on it.
     """
 
+    shape: ClassVar[str] = "pooled"
     least_rows: ClassVar[int] = 2  # that a source must have
 
     data: tuple[str, ...]
-    shape: str = "pooled"
     method: str = "notears"
     query: str | None = None
     columns: tuple[str, ...] | None = None
@@ -80,7 +81,7 @@ class Config:
 
 def to_table(config: Config) -> dict[str, Any]:
     """The configuration as TOML knows it: lists for tuples; what is not set, or empty, is left out."""
-    table = {}
+    table: dict[str, Any] = {"data": list(config.data), "shape": config.shape}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if value is None or value == {}:
@@ -101,15 +102,28 @@ def _plain(value: Any, name: str) -> Any:
 
 def from_table(table: Mapping[str, Any], where: str) -> Config:
     """The configuration of a TOML table; `where` is the file, for messages."""
-    name = table.get("shape", "pooled")
-    kind: type[Config] = studies.shape(name).CONFIG
+    name = _typed(table.get("shape", Config.shape), str, f"{where}: shape")
+    try:
+        kind: type[Config] = studies.shape(name).CONFIG
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     hints = typing.get_type_hints(kind)
-    known = [item.name for item in dataclasses.fields(kind)]
+    known = ["shape", *(item.name for item in dataclasses.fields(kind))]
     if unknown := [key for key in table if key not in known]:
         raise UsageError(f"{where}: {unknown[0]} is not known in a study. Known are {', '.join(known)}.")
     if "data" not in table:
         raise UsageError(f'{where}: the study names no data. Add data = ["file.csv"].')
-    return kind(**{key: _typed(value, hints[key], f"{where}: {key}") for key, value in table.items()})
+    given = {key: value for key, value in table.items() if key != "shape"}
+    return kind(**{key: _typed(value, hints[key], f"{where}: {key}") for key, value in given.items()})
+
+
+def require_shape(config: Config, shape: str) -> None:
+    """Raise where a configuration is given to the study of another shape."""
+    if config.shape != shape:
+        raise UsageError(
+            f"{type(config).__name__} is for a study of the shape {config.shape!r}, not {shape!r}. Use "
+            f"polydag.studies.{config.shape}.run, or runs.perform, which chooses by the shape."
+        )
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:

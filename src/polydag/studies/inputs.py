@@ -128,13 +128,13 @@ def read_table(
 
 def read_with(config: Config, source: str, sha256: dict[str, str], besides: tuple[str, ...]) -> Table:
     """The chosen columns of a table, and those of `besides` that it has."""
-    from polydag.data.formats import choose
+    from polydag.data.readers.interface import select_columns
 
     table = read_table(dataclasses.replace(config, columns=None), source, sha256)
     if config.columns is None:
         return table
     too = [name for name in besides if name in table.names and name not in config.columns]
-    kept = [*too, *choose(table.names, config.columns, table.source)]
+    kept = [*too, *select_columns(table.names, config.columns, table.source)]
     kinds = {name: table.kinds[name] for name in kept}
     return dataclasses.replace(table, frame=table.frame[kept], kinds=kinds)
 

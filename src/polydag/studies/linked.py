@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from polydag.data.sources import find
+from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.studies import methods
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import fitted, result_of
 from polydag.studies.inputs import Inputs, file_mark, read_knowledge, read_table, require_known
 from polydag.studies.result import Result
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.rows import Links
+    from polydag.rows.decorrelation import Decorrelation
 
 ORDERED = "bcd"  # the method for a known order
-_ROWS = ("structure", "lambda2", "n_permutations", "max_rounds")
+_ROWS = ("structure", "lambda2", "n_permutations")
+_ROUNDS = "max_rounds"
 _EDGES = ("lambda_", "threshold", "extended")
 
 
@@ -46,6 +48,8 @@ class LinkedConfig(Config):
     order : tuple of str, optional
         All variables, causes before effects; for the method `bcd`, which it makes the default.
     """
+
+    shape: ClassVar[str] = "linked"
 
     method: str = ""
     links: str | None = None
@@ -144,7 +148,7 @@ def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) ->
         return config.groups
     if config.groups is not None:
         sha256[config.groups] = file_mark(config.groups)
-        origin, form = find(config.groups, None)
+        origin, form = find_reader(config.groups, None)
         labels = form.frame(origin, None)
         if len(labels) != len(frame):
             raise DataError(
@@ -172,20 +176,20 @@ def _links(config: LinkedConfig, frame: pd.DataFrame, sha256: dict[str, str]) ->
 
 def _pairs(path: str) -> list[tuple[str, str]]:
     """The first two columns of a file, as names of rows."""
-    origin, form = find(path, None)
+    origin, form = find_reader(path, None)
     frame = form.frame(origin, None)
     if frame.shape[1] < 2:
         raise DataError(f"{path} has one column; links are two columns of row names or numbers.")
     ends = frame.iloc[:, :2]
     if (lacking := ends.isna().any(axis=1)).any():
-        raise DataError(f"{path}, {form.place(origin, int(lacking.argmax()))}: a link needs two rows.")
+        raise DataError(f"{path}, {form.locate(origin, int(lacking.argmax()))}: a link needs two rows.")
     return [(_name(a), _name(b)) for a, b in ends.itertuples(index=False, name=None)]
 
 
 def _everyone(config: LinkedConfig) -> set[str]:
     """The names of all rows, those with missing values as well."""
     assert config.row_ids is not None  # row numbers would have shifted, see LinkedConfig
-    origin, form = find(config.data[0], config.query)
+    origin, form = find_reader(config.data[0], config.query)
     return {_name(row) for row in form.frame(origin, [config.row_ids])[config.row_ids]}
 
 
@@ -197,11 +201,13 @@ def _name(value: Any) -> str:
 
 
 def settings_of(config: LinkedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings for the rows (and a known order), and those of the learner; all by the learners' names."""
-    from polydag.learners import LinkedRowsDAG
+    """The settings of the rows (and of a known order), and those of the learner; all by the learners' "
+    "names."""
+    from polydag.learners import LinkedRowsDAG, RowDecorrelator
 
-    own = (*_ROWS, *_EDGES) if config.method == ORDERED else _ROWS
-    defaults = LinkedRowsDAG().get_params(deep=False)
+    own = (*_ROWS, *_EDGES) if config.method == ORDERED else (*_ROWS, _ROUNDS)
+    defaults = {**LinkedRowsDAG().get_params(deep=False), **RowDecorrelator().get_params(deep=False)}
+    defaults[_ROUNDS] = 1
     given = {name.replace("-", "_"): value for name, value in config.settings.items()}
     given = {f"{name}_" if f"{name}_" in own else name: value for name, value in given.items()}
     rows = {name: given.pop(name, defaults[name]) for name in own}
@@ -221,38 +227,45 @@ def settings_of(config: LinkedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
 def run(config: LinkedConfig, inputs: Inputs | None = None) -> Result:
     """Learn a graph as the configuration says; `inputs` are read where they are not given."""
     from polydag.learners import LinkedRowsDAG
+    from polydag.sources import LinkedRows
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
-    rows, given = settings_of(config)
-    learner: Any = None
+    settings, given = settings_of(config)
     used: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
-    if config.method != ORDERED:
+    learner: Any
+    if config.method == ORDERED:
+        if inputs.knowledge is not None:
+            raise UsageError(f"{ORDERED} does not take background knowledge: the order is all it knows.")
+        learner = LinkedRowsDAG(order=config.order, **{name: settings[name] for name in _EDGES})
+    else:
         learner, used, notes = methods.make(dataclasses.replace(config, settings=given), inputs.knowledge)
-    elif inputs.knowledge is not None:
-        raise UsageError(f"{ORDERED} does not take background knowledge: the order is all it knows.")
+        if settings[_ROUNDS] != 1:
+            learner = LinkedRowsDAG(learner=learner, max_rounds=settings[_ROUNDS])
     frame, links = inputs.rows
-    model, warned = fitted(
-        LinkedRowsDAG(
-            links,
-            order=config.order,
-            learner=learner,
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        rows = LinkedRows(
+            frame,
+            **({"groups": links} if isinstance(links, str) else {"links": links}),
             covariates=_list(config.covariates),
             random_state=config.seed,
             n_jobs=config.jobs,
-            **rows,
-        ),
-        dataclasses.replace(inputs, rows=frame),
-    )
+            **{name: settings[name] for name in _ROWS},
+        )
+    said = tuple(str(warning.message) for warning in caught)
+    model, warned = fitted(learner, dataclasses.replace(inputs, rows=rows))
+    found = getattr(model, "decorrelation_", None) or rows.decorrelation_
     return result_of(
         model,
         inputs,
         config,
-        {**used, **rows},
-        (*inputs.notes, *notes, *warned, *_sentences(model)),
-        measures=_measures(model),
-        tables={"row_correlations": _by_column(model)},
+        {**used, **settings},
+        (*inputs.notes, *notes, *said, *warned, *_sentences(found)),
+        measures=_measures(model, found),
+        tables={"row_correlations": _by_column(found)},
     )
 
 
@@ -260,39 +273,42 @@ def _list(names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else list(names)
 
 
-def _measures(model: Any) -> dict[str, float]:
+def _measures(model: Any, found: Decorrelation) -> dict[str, float]:
     measures = {
-        "effective_n": model.effective_n_,
-        "row_correlation": model.test_.correlation,
-        "p_value_of_independent_rows": model.test_.p_value,
-        "p_value_after_decorrelation": model.test_after_.p_value,
+        "effective_n": found.precision.effective_n,
+        "row_correlation": found.before.correlation,
+        "p_value_of_independent_rows": found.before.p_value,
+        "p_value_after_decorrelation": found.after.p_value,
     }
-    return measures | ({"lambda1": model.lambda_used_} if hasattr(model, "lambda_used_") else {})
-
-
-def _sentences(model: Any) -> tuple[str, ...]:
-    columns = model.column_correlations_.sort_values()
-    if not columns.any():  # without links, which was said already
-        return ()
-    least, most = ((columns.index[k], columns.iloc[k]) for k in (0, -1))
-    spread = (
-        f"By column the correlation of linked rows goes from {least[1]:.2f} ({least[0]}) to {most[1]:.2f} "
-        f"({most[0]}), see row_correlations.csv; the model has one for all."
+    return measures | (
+        {"lambda1": model.lambda_used_} if hasattr(model, "order") and model.order is not None else {}
     )
-    said = [model.summary_, spread]
-    after = model.test_after_
+
+
+def _sentences(found: Decorrelation) -> tuple[str, ...]:
+    columns = _by_column(found).sort_values("correlation", kind="stable")
+    if not columns["correlation"].any():  # without links, which has been said already
+        return ()
+    least, most = columns.iloc[0], columns.iloc[-1]
+    spread = (
+        f"By column the correlation of linked rows ranges from {least['correlation']:.2f} "
+        f"({least['column']}) "
+        f"to {most['correlation']:.2f} ({most['column']}), see row_correlations.csv; the model has one for "
+        "all."
+    )
+    said = [found.summary, spread]
+    after = found.after
     if after.dependent:
         said.append(
             f"Some dependence is left after decorrelation (p = {after.p_value:.2g}): columns differ in "
             "theirs, or the links are not all there is. Read the graph with care."
         )
-    elif model.test_.dependent:
+    elif found.before.dependent:
         said.append(f"No dependence is left after decorrelation (p = {after.p_value:.2g}).")
     return tuple(said)
 
 
-def _by_column(model: Any) -> pd.DataFrame:
+def _by_column(found: Decorrelation) -> pd.DataFrame:
     import pandas as pd
 
-    columns = model.column_correlations_
-    return pd.DataFrame({"column": columns.index, "correlation": columns.to_numpy()})
+    return pd.DataFrame({"column": found.table.names, "correlation": found.column_correlations})

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
 from polydag.errors import DataError, UsageError
-from polydag.federated.protocol.programs import columns_of_most
+from polydag.federated.protocol.programs import majority_columns
+from polydag.losses.settings import Network, Series
+from polydag.parameters import check_all
+from polydag.privacy.settings import Privacy
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
@@ -31,8 +34,14 @@ from polydag.studies.series import order_columns, require_known_slices
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.knowledge import Knowledge
+
 # Set by the study itself.
 _OWN = ("method", "knowledge", "random_state")
+_GROUPS = ("network", "series")
+_FLAT = ("schedule", "model", "lambda_", "acyclicity", "threshold", "participation")
+_PRIVACY = ("quorum", "ledgers", "epsilon", "delta", "budget", "bounds")
+SUMMED = "moments"  # not an exchange of parameters: summed statistics, then a learner of one table
 _NOTHING_SET = "none"
 
 
@@ -43,9 +52,9 @@ class PartiesConfig(Config):
     `interventions` is the column that says what was set in a row: `none`, a variable, several joined by +.
     """
 
+    shape: ClassVar[str] = "parties"
     least_rows: ClassVar[int] = 1  # a party of any size takes part
 
-    shape: str = "parties"
     method: str = "admm"
     interventions: str | None = None
 
@@ -65,15 +74,21 @@ CONFIG = PartiesConfig
 
 def settings_of(config: PartiesConfig) -> dict[str, Any]:
     """All settings of the federated learner: those given, under its own names, and its defaults."""
+    from polydag.federated.methods.registry import METHODS
     from polydag.learners.federated import FederatedNotears
-    from polydag.learners.party_methods import METHODS
 
-    if config.method not in METHODS:
+    methods = [*METHODS, SUMMED]
+    if config.method not in methods:
         raise UsageError(
-            f"No method for parties is called {config.method!r}. Known are {', '.join(METHODS)}."
+            f"No method for parties is called {config.method!r}. Known are {', '.join(methods)}."
         )
     params = FederatedNotears().get_params(deep=False)
-    known = {name: value for name, value in params.items() if name not in _OWN}
+    known = {name: value for name, value in params.items() if name not in (*_OWN, *_GROUPS)}
+    groups = [params["network"], params["series"], Privacy()]
+    for group in groups:
+        known |= group.get_params()
+    known["privacy"] = known.pop("mode")
+    known["min_rows"] = 1
     return chosen(known, config.settings, "The method for parties")
 
 
@@ -102,7 +117,7 @@ def load(config: PartiesConfig) -> Inputs:
         notes += [f"{name}: {note}" for note in table.notes]
     report("reading", len(config.data), len(config.data))
     _require_some(tables, config.interventions)
-    names = columns_of_most(tuple(table.names) for table in tables.values())
+    names = majority_columns(tuple(table.names) for table in tables.values())
     if lagged:
         require_known_slices(config, knowledge, settings, names)
     else:
@@ -150,19 +165,11 @@ def _require_numbers(frame: pd.DataFrame, name: str, *, lagged: bool) -> None:
 
 def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
     """Learn one graph over all sites."""
-    from polydag.learners.federated import FederatedNotears
-
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
     settings = settings_of(config)
-    named = settings["learner"]  # on the command line
-    learner = FederatedNotears(
-        method=config.method,
-        knowledge=inputs.knowledge,
-        random_state=config.seed,
-        **{**settings, "learner": learner_type(named)() if isinstance(named, str) else named},
-    )
-    model, warned = fitted(learner, inputs)
+    model, warned = fitted(_OverParties(config, settings, inputs.knowledge), inputs)
     measures = {name: value for name, value in measures_of(model).items() if value == value}
     return result_of(
         model,
@@ -178,6 +185,66 @@ def run(config: PartiesConfig, inputs: Inputs | None = None) -> Result:
             **({"party_weights": party_weights(model)} if hasattr(model, "party_weights_") else {}),
         },
     )
+
+
+@dataclass(frozen=True)
+class _OverParties:
+    """The learner that a configuration asks for: its flat settings become groups."""
+
+    config: PartiesConfig
+    settings: Mapping[str, Any]
+    knowledge: Knowledge | None
+
+    def fit(self, tables: Mapping[str, Any]) -> Any:
+        """The fitted learner, with what left the parties."""
+        from polydag.federated.party_tables import PartyTables
+        from polydag.learners.federated import FederatedNotears
+
+        settings = self.settings
+        privacy = Privacy(settings["privacy"], **{name: settings[name] for name in _PRIVACY})
+        own = {name: settings[name] for name in _FLAT}
+        named = settings["learner"]  # on the command line
+        learner = FederatedNotears(
+            method="voting" if self.config.method == SUMMED else self.config.method,
+            network=Network(settings["hidden"], settings["lambda2"]),
+            series=Series(settings["lags"], settings["time"], settings["realisation"]),
+            learner=learner_type(named)() if isinstance(named, str) else named,
+            knowledge=self.knowledge,
+            random_state=self.config.seed,
+            **own,
+        )
+        if self.config.method == SUMMED:
+            return self._from_moments(learner, tables, privacy)
+        return learner.fit(PartyTables(tables, privacy, settings["min_rows"]))
+
+    def _from_moments(self, own: Any, tables: Mapping[str, Any], privacy: Privacy) -> Any:
+        """A learner of one table, fitted to summed statistics."""
+        from polydag.federated.methods.moments import summed_moments
+        from polydag.federated.methods.private.moments import summed_private_moments
+        from polydag.federated.methods.voting import with_knowledge
+        from polydag.federated.models.registry import MODELS
+        from polydag.federated.party_tables import for_each_party
+
+        check_all(own, own.constraints)
+        model, wanted = MODELS[own.model], own.method_settings()
+        if not model.has_mean or own.lambda_ == "stability":
+            raise UsageError("Summed statistics are for model=linear or lagged, and lambda_ a number or bic.")
+        min_rows = self.settings["min_rows"]
+        if privacy.epsilon is None:
+            statistics = for_each_party(tables, lambda table: model.party(table, wanted).data)
+            pooled, outcome = summed_moments(statistics, privacy, min_rows=min_rows)
+        elif model.supports_noise:
+            pooled, outcome = summed_private_moments(tables, privacy, min_rows=min_rows)
+        else:
+            raise UsageError("epsilon requires model=linear.")
+        learner = with_knowledge(wanted.learner, model.knowledge(wanted, pooled.names))
+        if own.learner is None:
+            paper = own.schedule == "paper" and own.lambda_ == "bic"
+            learner.set_params(lambda_=model.single_party_lambda if paper else own.lambda_)
+        learner.fit(pooled)
+        learner.disclosure_, learner.protection_ = outcome.disclosure, outcome.protection
+        learner.n_rounds_ = outcome.n_rounds
+        return learner
 
 
 _WHERE = (

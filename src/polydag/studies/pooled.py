@@ -10,7 +10,7 @@ from polydag.errors import DataError
 from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.studies import methods
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import cautions, fitted, measures_of, result_of
 from polydag.studies.inputs import (
     Inputs,
@@ -36,7 +36,7 @@ CONFIG = Config
 def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study."""
     settings = methods.settings_of(config.method, config.settings)  # a wrong name is told before long reading
-    if methods.learner_type(config.method).series:
+    if methods.learner_type(config.method).time_series:
         return read_series(config, settings)
     return read_all(config, large=is_large(config))
 
@@ -97,6 +97,7 @@ def _require_columns(found: Iterable[str], first: Iterable[str], config: Config,
 
 def run(config: Config, inputs: Inputs | None = None) -> Result:
     """Learn a graph as the configuration says; `inputs` are read where they are not given."""
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     config = config.seeded()
     learner, settings, notes = methods.make(config, inputs.knowledge)

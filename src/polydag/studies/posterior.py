@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from polydag.errors import UsageError
+from polydag.parameters import Settings
 from polydag.studies.cluster import computing_on
-from polydag.studies.config import Config
+from polydag.studies.config import Config, require_shape
 from polydag.studies.fitting import fitted, result_of
 from polydag.studies.inputs import Inputs, is_large
 from polydag.studies.methods import chosen
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from polydag.posterior.probabilities import Posterior
 
-METHODS = ("auto", "exact", "mcmc")
+METHODS = ("auto", "exact", "weighted", "mcmc")
 LIKELY = 0.5  # connections above this probability are told in words
 TOLD = 5  # connections in a sentence
 LIKELY_SETS = 0.001  # parent sets below this probability are not written down
@@ -43,7 +44,8 @@ class PosteriorConfig(Config):
         The address of a dask scheduler whose workers run the chains; the result does not depend on it.
     """
 
-    shape: str = "posterior"
+    shape: ClassVar[str] = "posterior"
+
     method: str = "auto"
     discretize: str | None = None
     cluster: str | None = None
@@ -62,12 +64,33 @@ CONFIG = PosteriorConfig
 
 
 def settings_of(config: PosteriorConfig) -> dict[str, Any]:
-    """All settings of the learner: those given, under its own names, and its defaults."""
+    """All settings of the learner: those given, and the defaults of the others."""
     from polydag.learners import BayesianDiscovery
 
-    params = BayesianDiscovery().get_params(deep=False)
-    known = {name: value for name, value in params.items() if name not in _OWN}
-    return chosen(known, config.settings, f"the posterior by {config.method}")
+    return settings_for(BayesianDiscovery(), config, _OWN, f"the posterior by {config.method}")
+
+
+def settings_for(learner: Any, config: PosteriorConfig, own: tuple[str, ...], whose: str) -> dict[str, Any]:
+    """The settings of a learner by name, but for those that the study sets itself.
+
+    A setting of a group has its own name (`n_steps`); it may also be given as `chains__n_steps`.
+    """
+    parameters, values = parameter_names(learner), learner.get_params()
+    known = {name: values[parameter] for name, parameter in parameters.items() if name not in own}
+    short = {parameter: name for name, parameter in parameters.items()}
+    given = {short.get(name, name): value for name, value in config.settings.items()}
+    return chosen(known, given, whose)
+
+
+def parameter_names(learner: Any) -> dict[str, str]:
+    """The parameters of a learner by the names of settings: those of a group are `group__name`."""
+    found: dict[str, str] = {}
+    for name, value in learner.get_params(deep=False).items():
+        if isinstance(value, Settings):
+            found |= {inner: f"{name}__{inner}" for inner in value.get_params()}
+        else:
+            found[name] = name
+    return found
 
 
 def load(config: PosteriorConfig) -> Inputs:
@@ -80,6 +103,7 @@ def run(config: PosteriorConfig, inputs: Inputs | None = None) -> Result:
     """Learn the probability of every edge; `inputs` are read where they are not given."""
     from polydag.learners import BayesianDiscovery
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     found = discovered(BayesianDiscovery, config, settings_of(config), inputs, discrete=inputs.rows.discrete)
     posterior = found.model.posterior_
@@ -121,8 +145,9 @@ def discovered(
         knowledge=inputs.knowledge,
         random_state=config.seed,
         n_jobs=config.jobs if config.cluster is None else -1,
-        **settings,
     )
+    parameters = parameter_names(made)
+    made.set_params(**{parameters[name]: value for name, value in settings.items()})
     with computing_on(config.cluster):
         model, warned = fitted(made, inputs)
     return Discovered(model, config, settings, notes, warned)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import polydag
 from polydag.graph import Edge, Graph
+from polydag.printing import rounded_repr
 from polydag.studies.config import Config
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class EdgeRow(NamedTuple):
     probability: float | None
     directed: bool
 
+    def __repr__(self) -> str:
+        return rounded_repr(self)
+
 
 class Removed(NamedTuple):
     """An edge that was found and taken out again, and why."""
@@ -38,6 +42,9 @@ class Removed(NamedTuple):
     target: str
     weight: float
     reason: str
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
 
 @dataclass(frozen=True, eq=False)

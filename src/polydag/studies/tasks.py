@@ -9,15 +9,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from polydag import data
-from polydag.data.kinds import MAX_LEVELS, finish
+from polydag.data.kinds import MAX_LEVELS, as_table_column
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
+from polydag.studies.config import require_shape
 from polydag.studies.inputs import Inputs, public, read_knowledge, read_table, require_known
-from polydag.studies.methods import chosen
-from polydag.studies.posterior import LIKELY, PosteriorConfig, discovered, edge_table, listed, undirected
+from polydag.studies.posterior import (
+    LIKELY,
+    PosteriorConfig,
+    discovered,
+    edge_table,
+    listed,
+    settings_for,
+    undirected,
+)
 from polydag.studies.result import Result
 
 if TYPE_CHECKING:
@@ -40,7 +48,8 @@ class TasksConfig(PosteriorConfig):
         The column of a single source that says which task a row belongs to.
     """
 
-    shape: str = "tasks"
+    shape: ClassVar[str] = "tasks"
+
     task_column: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,9 +71,7 @@ def settings_of(config: TasksConfig) -> dict[str, Any]:
     """All settings of the learner: those given, under its own names, and its defaults."""
     from polydag.learners import MultitaskDiscovery
 
-    params = MultitaskDiscovery().get_params(deep=False)
-    known = {name: value for name, value in params.items() if name not in _OWN}
-    return chosen(known, config.settings, "a study of tasks")
+    return settings_for(MultitaskDiscovery(), config, _OWN, "a study of tasks")
 
 
 def load(config: TasksConfig) -> Inputs:
@@ -126,7 +133,7 @@ def _divided(
             f"Say --kind {column}=discrete if they are meant as labels."
         )
     known = table.frame[column].notna()
-    labels = finish(table.frame.loc[known, column], "discrete")
+    labels = as_table_column(table.frame.loc[known, column], "discrete")
     rest = table.frame[known].drop(columns=column)
     parts = {
         str(label): rest[(labels == label).to_numpy()] for label in sorted(labels.unique(), key=_natural)
@@ -263,6 +270,7 @@ def run(config: TasksConfig, inputs: Inputs | None = None) -> Result:
     """Learn the probability of every edge in every task; `inputs` are read where they are not given."""
     from polydag.learners import MultitaskDiscovery
 
+    require_shape(config, CONFIG.shape)
     inputs = load(config) if inputs is None else inputs
     first = next(iter(inputs.rows.values()))
     found = discovered(MultitaskDiscovery, config, settings_of(config), inputs, discrete=first.discrete)

@@ -29,7 +29,6 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         formats.write(truth, hidden / "truth.json")
     config = LinkedConfig(
         data=(str(place / "data.csv"),),
-        shape="linked",
         method="ges",
         groups="school",
         settings={"penalty": PENALTY},

@@ -1,1 +1,6 @@
-"""Federated methods, one file each: what the coordinator asks and how it reads the sums."""
+"""Federated methods, each one object in the registry `METHODS`.
+
+A method builds its program (what the coordinator asks), the parties' sides, and reads the result
+(`interface`); `fitting` runs one. `moments`, `counts` and `private.moments` sum statistics for learners of
+one table.
+"""

@@ -1,4 +1,4 @@
-"""Algorithm 1, the coordinator's side: it is told `Σ_k (B_k + β_k/ρ2)` and nothing else of the parameters."""
+"""Algorithm 1 of the paper: of the parameters the coordinator learns only `Σ_k (B_k + β_k/ρ2)`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polydag.federated.methods.iterative import Iterative
-from polydag.federated.methods.schedules import Default, Paper, Pressure, Schedule, Seen
+from polydag.federated.methods.interface import Study
+from polydag.federated.methods.iterative import Iterative, ParameterExchange
+from polydag.federated.methods.schedules import Costs, Default, Paper, RoundSummary, Schedule
 from polydag.federated.protocol.messages import Arrays
-from polydag.federated.protocol.programs import Ask, State, Total
+from polydag.federated.protocol.programs import Ask, Program, State, Total
 from polydag.progress import report
 
 
 @dataclass(frozen=True, eq=False)
 class Admm(Iterative):
-    """Consensus ADMM over sites that all answer every round."""
+    """Consensus ADMM over parties that all answer in every round."""
 
     schedule: Schedule = field(default_factory=Default)
 
     def start(self, state: State) -> tuple[State, Ask]:
-        """The model's own start in every lane."""
+        """The starting values of the model for every penalty."""
         first = self.schedule.first(*self.model.sizes(state))
-        state = {**state, "pressure": np.tile(np.array(first), (len(state["lambdas"]), 1))}
-        return state, self._ask(state, self.model.told(state))
+        state = {**state, "costs": np.tile(np.array(first), (len(state["lambdas"]), 1))}
+        return state, self._ask(state, self.model.constants(state))
 
-    def _ask(self, state: State, told: Arrays) -> Ask:
-        arrays = {"W": state["theta"], "rho": state["pressure"][:, 2].copy(), **told}
-        # Parameters of a known size need fewer bits in masked sums; the paper exchanges them as they are.
+    def _ask(self, state: State, constants: Arrays) -> Ask:
+        arrays = {"W": state["theta"], "rho": state["costs"][:, 2].copy(), **constants}
+        # Parameters of known size need fewer bits in masked sums; the paper's are in the units of the data.
         powers = self.model.powers(state)
         sized = {"parameters": powers, "spread": [2 * max(powers)]}
         narrow = {} if isinstance(self.schedule, Paper) else sized
@@ -35,17 +36,17 @@ class Admm(Iterative):
         return Ask("consensus", arrays, {"relax": self.schedule.relax, "narrow": narrow}, returns=returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
-        """Eq. (3) in every lane, then the penalties."""
+        """Eq. (3) for every penalty, then the next constants of the schedule."""
         K, unit = total.n_sites, float(state["unit"])
         mean = total.arrays["parameters"] / K
         coverage = self.model.sizes(state).coverage
         limit = self.schedule.max_rounds(coverage)
         number = len(state["history"]) // len(state["lambdas"]) + 1
         theta, h = state["theta"].copy(), state["h"].copy()
-        pressure, settled = state["pressure"].copy(), state["settled"].copy()
+        costs, settled = state["costs"].copy(), state["settled"].copy()
         rows = []
         for lane, lambda_ in enumerate(state["lambdas"]):
-            now = Pressure(*(float(value) for value in pressure[lane]))
+            now = Costs(*(float(value) for value in costs[lane]))
             step = self.model.server_step(
                 state,
                 lane,
@@ -58,9 +59,9 @@ class Admm(Iterative):
             size = max(float(np.linalg.norm(step.theta)), 1e-300)
             moved = float(np.linalg.norm(step.theta - theta[lane]))
             spread = float(np.sqrt(total.arrays["spread"][lane] / K))
-            seen = Seen(number, spread / size, moved / size, step.h, coverage)
+            seen = RoundSummary(number, spread / size, moved / size, step.h, coverage)
             theta[lane], h[lane] = step.theta, step.h
-            pressure[lane] = self.schedule.then(now, seen)
+            costs[lane] = self.schedule.next_costs(now, seen)
             settled[lane] = self.schedule.settled(now, seen)
             rows.append(
                 (number, lambda_, now.linear, now.rho, seen.primal, seen.dual, step.h, step.n_nonzero)
@@ -70,11 +71,27 @@ class Admm(Iterative):
             **state,
             "theta": theta,
             "h": h,
-            "pressure": pressure,
+            "costs": costs,
             "settled": settled,
             "history": history,
         }
-        report(self.label, number, limit, f"sites differ by {max(row[4] for row in rows):.1%}")
+        report(self.label, number, limit, f"parties differ by {max(row[4] for row in rows):.1%}")
         if settled.all() or number >= limit:
             return state, None
         return state, self._ask(state, {})
+
+
+class AdmmMethod(ParameterExchange):
+    """ADMM with the paper's schedule or the default one."""
+
+    name: str = "admm"
+
+    def exchange(self, study: Study) -> Program:
+        """Consensus ADMM; in the paper's schedule as published, in the units of the data."""
+        model, settings = study.model, study.settings
+        side = model.coordinator(
+            study.names, study.masks, study.group, settings, settings.lambda_, as_published=settings.paper
+        )
+        constants = model.schedule_constants(paper=settings.paper)
+        schedule: Schedule = Paper(**constants) if settings.paper else Default(**constants)  # type: ignore[arg-type]
+        return Admm(side, schedule)

@@ -1,20 +1,25 @@
-"""Federated averaging: sites keep nothing between rounds and may come and go.
+"""Federated averaging: parties keep no state between rounds and may come and go.
 
-Each site that is there takes a proximal step from W on the mean loss of its own rows and the coordinator
-averages, weighted by rows; then it takes the step for λ and cycles. τ, the inverse length of a site's step,
-grows: long steps first, then ones so short that their mean is a gradient step on the pooled loss. With only
-some of the sites in a round the steps are noisy, so that it ends more coarsely than ADMM does.
+Each party that is present takes a proximal step from W on the mean loss of its own rows. The coordinator
+averages these, weighted by rows, and takes the step for λ and cycles. The inverse step length τ grows: first
+long steps, then steps so short that their mean is a gradient step on the pooled loss. With only some of the
+parties in a round the steps are noisy, so the result is less accurate than that of ADMM.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.federated.methods.iterative import Iterative
+from polydag.errors import DataWarning
+from polydag.federated.methods.interface import Study
+from polydag.federated.methods.iterative import Iterative, ParameterExchange
 from polydag.federated.protocol.messages import Arrays
-from polydag.federated.protocol.programs import Ask, State, Total
+from polydag.federated.protocol.programs import Ask, Program, State, Total
+from polydag.privacy import differencing
+from polydag.privacy.masking.agreement import MIN_SITES
 from polydag.progress import report
 
 
@@ -25,7 +30,9 @@ class FedAvg(Iterative):
     Parameters
     ----------
     groups : tuple of tuples of str
-        All sites, in groups that are asked together; a random `participation` share of them in a round.
+        All parties, in groups that are asked together.
+    participation : float
+        The share of the groups, drawn at random, that is asked in a round.
     """
 
     groups: tuple[tuple[str, ...], ...] = ()
@@ -39,12 +46,12 @@ class FedAvg(Iterative):
 
     @property
     def tolerates_absence(self) -> bool:
-        """A site may stay away from any round."""
+        """A party may be absent from any round."""
         return True
 
     @property
     def n_asked(self) -> int:
-        """How many groups are asked in a round."""
+        """The number of groups that are asked in a round."""
         return max(1, round(self.participation * len(self.groups)))
 
     def _progress(self, number: int) -> float:
@@ -63,23 +70,23 @@ class FedAvg(Iterative):
         chosen = sorted(rng.permutation(len(self.groups))[: self.n_asked])
         return tuple(site for i in chosen for site in self.groups[i])
 
-    def everything(self, state: State) -> Arrays:
-        """A site keeps nothing, so it is told all there is to know."""
-        return self.model.told(state)
+    def repeated_constants(self, state: State) -> Arrays:
+        """A party keeps no state, so every question holds all constants."""
+        return self.model.constants(state)
 
     def start(self, state: State) -> tuple[State, Ask]:
-        """The model's own start in every lane."""
+        """The starting values of the model for every penalty."""
         return state, self._ask(state, 1)
 
     def _ask(self, state: State, number: int) -> Ask:
         tau = np.full(len(state["lambdas"]), self._tau(number))
-        arrays = {"W": state["theta"], "tau": tau, **self.everything(state)}
+        arrays = {"W": state["theta"], "tau": tau, **self.repeated_constants(state)}
         returns = {"parameters": state["theta"].shape, "share": self.model.share_shape}
         narrow = {"parameters": self.model.powers(state)}
         return Ask("average", arrays, {"narrow": narrow}, self._asked(number), returns)
 
     def iterate(self, state: State, total: Total) -> tuple[State, Ask | None]:
-        """Average, then the server's step."""
+        """The average, then the coordinator's step."""
         number = len(state["history"]) // len(state["lambdas"]) + 1
         mean = total.arrays["parameters"] / np.maximum(total.arrays["share"], 1e-300)
         tau, a = self._tau(number), float(state["unit"]) / self._mu(number)
@@ -98,3 +105,28 @@ class FedAvg(Iterative):
         if number >= self.max_rounds:
             return state, None
         return state, self._ask(state, number + 1)
+
+
+class FedAvgMethod(ParameterExchange):
+    """Federated averaging over all parties or a random share of them."""
+
+    name: str = "fedavg"
+    noise_growth: float = 4.0
+
+    def exchange(self, study: Study) -> Program:
+        """Single parties that come and go would be revealed by differences, so masked ones go in groups."""
+        model, settings, parties = study.model, study.settings, tuple(study.parties)
+        side = model.coordinator(
+            study.names, study.masks, study.group, settings, settings.lambda_, as_published=False
+        )
+        groups = differencing.groups(parties) if study.privacy.masked else tuple((name,) for name in parties)
+        program = FedAvg(side, groups, settings.participation, settings.seed)
+        if settings.participation < 1 and program.n_asked == len(groups):
+            sizes = "" if len(groups) == len(parties) else f", asked in groups of at least {MIN_SITES},"
+            warnings.warn(
+                f"participation={settings.participation:g} of {len(parties)} parties{sizes} is all of them: "
+                "every party is asked in every round.",
+                DataWarning,
+                stacklevel=2,
+            )
+        return program

@@ -1,8 +1,9 @@
-"""How ADMM's penalties move from round to round, and when it has settled.
+"""How the penalties of ADMM change from round to round, and when it has converged.
 
-The cost of cycles is `a h + b/2 h²` in every schedule. `Paper` is Algorithm 1's: α and ρ1 make it, both
-penalties grow geometrically. `Default` follows a central path (`h/μ`, μ falling) as the pooled solver does,
-with ρ2 sized by the sites' own eigenvalues and moved to keep primal and dual residuals in balance.
+The cost of cycles is `a h + b/2 h²` in every schedule. `Paper` is that of Algorithm 1: α and ρ1 determine the
+cost, and both penalties grow geometrically. `Default` follows a central path (`h/μ` with decreasing μ), as
+the pooled solver does; ρ2 starts at the size of the parties' own eigenvalues and is adapted to balance the
+primal and dual residuals.
 """
 
 from __future__ import annotations
@@ -11,21 +12,18 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
-class Pressure(NamedTuple):
-    """The penalties of one lane: `a h + b/2 h²` on cycles, ρ2 on disagreement."""
+class Costs(NamedTuple):
+    """The cost `a h + b/2 h²` of cycles and the penalty ρ2 on disagreement, at one value of λ."""
 
     linear: float
     quadratic: float
     rho: float
 
 
-class Seen(NamedTuple):
-    """What a round showed: its number, residuals relative to the parameters, h; `coverage` as in `Sizes`."""
+class RoundSummary(NamedTuple):
+    """The state after a round: its number, relative residuals, h; `coverage` as in `Sizes`."""
 
     round: int
     primal: float
@@ -39,33 +37,33 @@ class Schedule(Protocol):
 
     @property
     def relax(self) -> float:
-        """Over-relaxation of the sites' steps; 1 for none."""
+        """Over-relaxation of the parties' steps; 1 for none."""
         ...
 
     def max_rounds(self, coverage: float) -> int:
-        """When to stop at the latest."""
+        """The largest number of rounds."""
         ...
 
     @property
     def max_inner(self) -> int:
-        """Steps of the coordinator's own descent in a round."""
+        """The number of steps of the coordinator's own descent in a round."""
         ...
 
     @property
     def inner_tolerance(self) -> float:
-        """What such a step has to gain, relative to the objective."""
+        """The relative improvement of the objective that such a step must bring."""
         ...
 
-    def first(self, typical: float, coverage: float) -> Pressure:
-        """The first penalties; `typical` is the size of a site's eigenvalues."""
+    def first(self, typical: float, coverage: float) -> Costs:
+        """The first costs; `typical` is the size of a party's eigenvalues."""
         ...
 
-    def then(self, now: Pressure, seen: Seen) -> Pressure:
-        """The next ones."""
+    def next_costs(self, now: Costs, seen: RoundSummary) -> Costs:
+        """The next costs."""
         ...
 
-    def settled(self, now: Pressure, seen: Seen) -> bool:
-        """Whether a lane can stop."""
+    def settled(self, now: Costs, seen: RoundSummary) -> bool:
+        """Whether the rounds at one value of λ have converged."""
         ...
 
 
@@ -83,20 +81,20 @@ class Paper:
     max_inner: int = 1000
     inner_tolerance: float = 1e-7
 
-    def first(self, typical: float, coverage: float) -> Pressure:
+    def first(self, typical: float, coverage: float) -> Costs:
         """α = 0, ρ1 and ρ2 as given."""
-        return Pressure(0.0, self.rho1, self.rho2)
+        return Costs(0.0, self.rho1, self.rho2)
 
-    def then(self, now: Pressure, seen: Seen) -> Pressure:
+    def next_costs(self, now: Costs, seen: RoundSummary) -> Costs:
         """Eqs. (5)–(7)."""
-        return Pressure(
+        return Costs(
             min(now.linear + now.quadratic * seen.h, self.largest),
             min(now.quadratic * self.gamma1, self.largest),
             min(now.rho * self.gamma2, self.largest),
         )
 
-    def settled(self, now: Pressure, seen: Seen) -> bool:
-        """Only when ρ2 has grown so far that nothing can move any more."""
+    def settled(self, now: Costs, seen: RoundSummary) -> bool:
+        """Only when ρ2 has grown so large that nothing can change any more."""
         return max(seen.primal, seen.dual) < 1e-8
 
     def max_rounds(self, coverage: float) -> int:
@@ -106,7 +104,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Default:
-    """A central path over `pace` rounds, up to twice as long where sites know little by themselves."""
+    """A central path over `pace` rounds, up to twice as long where parties know little by themselves."""
 
     pace: int = 44
     mu_first: float = 1.0
@@ -124,13 +122,13 @@ class Default:
     max_inner: int = 3
     inner_tolerance: float = 1e-6
 
-    def first(self, typical: float, coverage: float) -> Pressure:
-        """ρ2 a share of a typical eigenvalue, a smaller one where sites span few directions."""
+    def first(self, typical: float, coverage: float) -> Costs:
+        """ρ2 is a share of a typical eigenvalue, a smaller one where parties span few directions."""
         share = max(self.share_least, self.share * float(np.sqrt(coverage)))
-        return Pressure(1 / self.mu_first, 0.0, share * typical)
+        return Costs(1 / self.mu_first, 0.0, share * typical)
 
-    def then(self, now: Pressure, seen: Seen) -> Pressure:
-        """μ falls, past the path's end until cycles have vanished; ρ2 moves towards balance."""
+    def next_costs(self, now: Costs, seen: RoundSummary) -> Costs:
+        """μ decreases, beyond the end of the path until cycles have vanished; ρ2 balances the residuals."""
         factor = (self.mu_first / self.mu_last) ** (1 / self._length(seen.coverage))
         rho = now.rho
         if seen.primal > self.imbalance * seen.dual:
@@ -139,19 +137,19 @@ class Default:
             rho /= self.nudge
         if self._at_end(now):
             factor = self.hurry if seen.h > self.acyclic else 1.0
-        return Pressure(now.linear * factor, 0.0, rho)
+        return Costs(now.linear * factor, 0.0, rho)
 
-    def settled(self, now: Pressure, seen: Seen) -> bool:
-        """At the end of the path, when sites agree and weights stand still."""
+    def settled(self, now: Costs, seen: RoundSummary) -> bool:
+        """At the end of the path, when parties agree and weights no longer change."""
         quiet = max(seen.primal, seen.dual) < self.tolerance
         return self._at_end(now) and quiet and seen.h <= self.acyclic
 
-    def _at_end(self, now: Pressure) -> bool:
+    def _at_end(self, now: Costs) -> bool:
         return now.linear >= 0.999 / self.mu_last
 
     def _length(self, coverage: float) -> float:
         return float(self.pace * np.clip(np.sqrt(self.ample / max(coverage, 1e-9)), 1.0, 2.0))
 
     def max_rounds(self, coverage: float) -> int:
-        """The path, and some patience at its end."""
+        """The length of the path, and some more rounds at its end."""
         return round(self._length(coverage)) + self.patience

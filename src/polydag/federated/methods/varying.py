@@ -1,37 +1,43 @@
-"""Sites that differ: one graph, and coefficients (and means) of each site's own.
+"""Parties that differ: one graph, with coefficients (and means) of each party's own.
 
 `min Σ_k n_k/n loss_k(W_k) + λ Σ_ij √V_ij + h(V)/μ` with `V_ij = Σ_k n_k/n W_k,ij²`: a group lasso over the
-sites, acyclic in what any of them uses. Both penalties depend on the sites through V alone, a sum. So in each
-round the coordinator sends their slopes as a ridge penalty `R = λ/√V + (2/μ) ∂h/∂V`, a site solves its ridge
-regressions and adds its squared coefficients. Nothing is kept at a site between rounds. At the end the sites
-add up residual sums of squares of families, and edges go without which the extended BIC is lower, where an
-edge costs a coefficient at every site.
+parties whose union of edges is acyclic. Both penalties depend on the parties through V alone, which is a sum.
+So in each round the coordinator sends the slopes of the penalties as a ridge penalty `R = λ/√V + (2/μ)
+∂h/∂V`; a party solves its ridge regressions and contributes its squared coefficients. Parties keep no state
+between rounds. At the end they add up residual sums of squares of families, and edges are removed if that
+lowers the extended BIC, in which an edge costs one coefficient at every party.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.models.interface import Array
-from polydag.federated.models.regime_groups import require_rows, require_spread
+from polydag.arrays import Array, Index, Mask
+from polydag.federated.methods.interface import Fitted, MethodSettings, Study
+from polydag.federated.methods.varying_party import VaryingParty
+from polydag.federated.models.interface import Model, Penalty
+from polydag.federated.models.regimes import require_rows, require_spread
+from polydag.federated.models.tables import statistics_of
 from polydag.federated.protocol.messages import Arrays
-from polydag.federated.protocol.programs import Answer, Ask, State, Total
+from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
+from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.orientation import weakest_cycle_edges
+from polydag.privacy.settings import Privacy
 from polydag.progress import report
 from polydag.regression import extended_bic_penalty
 
-LANES = 5
+PATH_LENGTH = 5
 _MU_FIRST, _MU_LAST = 1.0, 1e-3
-_WITHIN = 0.9  # how near the edge of its domain the acyclicity function is asked
-STRENGTH_LEAST = 1e-3  # a coefficient below this counts as none
-ACYCLIC = 1e-3  # ridge penalties leave a trace of every edge, so h is never zero
-SETTLED = 0.02  # how far coefficients may still move in the last round
+_WITHIN = 0.9  # how close to the boundary of its domain the acyclicity function is evaluated
+STRENGTH_LEAST = 1e-3  # a coefficient below this counts as zero
+ACYCLIC = 1e-3  # ridge penalties leave small coefficients everywhere, so h is never zero
+SETTLED = 0.02  # the largest change of a coefficient in the last round
 HISTORY = ("round", "lambda_", "mu", "h", "moved")
 _CENTRE, _ROUNDS, _ELIMINATE, _MEAN = (
     np.array(word) for word in ("centre", "rounds", "eliminate", "mean")
@@ -40,19 +46,19 @@ _CENTRE, _ROUNDS, _ELIMINATE, _MEAN = (
 
 @dataclass(frozen=True, eq=False)
 class Varying:
-    """The coordinator's side; parameters as for `LinearModel`."""
+    """The coordinator's side; parameters as for `LinearCoordinator`."""
 
     names: tuple[str, ...]
     masks: Masks
-    group: NDArray[np.int64]
-    lambda_: float | Literal["bic"]
+    group: Index
+    lambda_: Penalty
     threshold: float | Literal["ebic"]
     acyclicity: str
     rounds: int = 50
 
     @property
     def tolerates_absence(self) -> bool:
-        """The sums must be over the same sites."""
+        """The sums must be over the same parties."""
         return False
 
     @property
@@ -61,14 +67,14 @@ class Varying:
         return len(self.names)
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask for numbers of rows and the spread about each site's own mean."""
+        """Ask for numbers of rows and the spread about each party's own mean."""
         groups = int(self.group.max()) + 1
         returns = {"rows": (groups,), "squares": (groups, self.d), "log_scales": (3, self.d)}
         about = {"columns": list(self.names)}
         return {"phase": _CENTRE}, Ask("own spread", {"group": self.group}, about, returns=returns)
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """The next question of the phase under way."""
+        """The next question of the current phase."""
         phase = str(state["phase"])
         if phase == "centre":
             return self._start(state, total)
@@ -97,16 +103,16 @@ class Varying:
         ridge = np.where(self.masks.forbidden, np.inf, lambdas[:, None, None] * np.ones((self.d, self.d)))
         return state, self._ask_ridge(state, ridge, {"log_scales": total.arrays["log_scales"]})
 
-    def _ask_ridge(self, state: State, ridge: Array, told: Arrays) -> Ask:
-        arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **told}
+    def _ask_ridge(self, state: State, ridge: Array, more: Arrays) -> Ask:
+        arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **more}
         return Ask("ridge", arrays, returns={"squares": ridge.shape})
 
     def _lambdas(self, unit: float, n: float, sites: int) -> Array:
-        """One penalty; or a path from the size that chance gives to K coefficients at once, halving."""
+        """One penalty; or a path that starts at the size of K chance coefficients and halves at each step."""
         if self.lambda_ != "bic":
             return np.array([float(self.lambda_)])
         first = unit * float(np.sqrt((sites + np.log(max(self.d, 2))) / n))
-        return np.array([first / 2**k for k in range(LANES)])
+        return np.array([first / 2**k for k in range(PATH_LENGTH)])
 
     def _round(self, state: State, total: Total) -> tuple[State, Ask]:
         number = len(state["history"]) // len(state["lambdas"]) + 1
@@ -116,7 +122,7 @@ class Varying:
         rows = []
         for lane, lambda_ in enumerate(state["lambdas"]):
             h, slope = self._cycles(V[lane])
-            # The slope of √V, smoothed less and less, so that what is small can still come back at first.
+            # The slope of √V, smoothed less and less, so that small coefficients can still recover at first.
             smooth = max(mu, STRENGTH_LEAST / 10)
             ridge[lane] = lambda_ / np.sqrt(V[lane] + smooth**2) + 2 * float(state["unit"]) / mu * slope
             moved = np.abs(np.sqrt(V[lane]) - np.sqrt(last[lane])).max()
@@ -131,7 +137,7 @@ class Varying:
         return self._ask_families({**state, "phase": _ELIMINATE, "graphs": graphs})
 
     def _cycles(self, V: Array) -> tuple[float, Array]:
-        """h and its slope, at the edge of the domain where V is outside."""
+        """h and its slope, at the boundary of its domain where V lies outside."""
         measure = ACYCLICITY[self.acyclicity]()
         inside = V - np.diag(V.diagonal())
         h, slope = measure.value_and_grad(inside)
@@ -140,7 +146,7 @@ class Varying:
             h, slope = measure.value_and_grad(inside * (_WITHIN / radius))
         return h, slope - np.diag(slope.diagonal())
 
-    def _acyclic(self, strength: Array) -> NDArray[np.bool_]:
+    def _acyclic(self, strength: Array) -> Mask:
         least = STRENGTH_LEAST if self.threshold == "ebic" else float(self.threshold)
         kept = (strength >= max(least, 1e-300)) & ~self.masks.forbidden | self.masks.required
         for i, j in weakest_cycle_edges(kept, strength, self.masks.required):
@@ -148,7 +154,7 @@ class Varying:
         return kept
 
     def _ask_families(self, state: State) -> tuple[State, Ask]:
-        """Every family of every lane, and each without one of the parents that may go."""
+        """Every family at every penalty, and each without one of the parents that may be removed."""
         targets, parents = [], []
         for graph in state["graphs"]:
             for j in range(self.d):
@@ -162,7 +168,7 @@ class Varying:
         return state, Ask("refit", {**sent, "group": self.group}, returns={"squares": (len(targets),)})
 
     def _eliminate(self, state: State, total: Total) -> tuple[State, Ask]:
-        """In every family the worst parent goes, if that lowers the criterion; then the best lane."""
+        """Remove the worst parent of every family if that lowers the criterion; then choose the penalty."""
         n = state["rows"][self.group]
         price = extended_bic_penalty(float(n.max()), self.d) + (float(state["sites"]) - 1) * np.log(n.max())
         squares = iter(total.arrays["squares"])
@@ -203,4 +209,50 @@ class Varying:
                 "history": state["history"],
                 "pooled_scale": state["pooled_scale"],
             }
+        )
+
+
+class VaryingMethod:
+    """One graph, with coefficients of each party's own, which the parties keep."""
+
+    name: str = "varying"
+    models: tuple[str, ...] = ("linear",)
+    protections: tuple[str, ...] = ("none", "masked")
+    uses_learner: bool = False
+
+    def paper_lambda(self, model: Model) -> float:
+        """That of Algorithm 1."""
+        return model.paper_lambda
+
+    def party(self, table: Any, model: Model, settings: MethodSettings, privacy: Privacy) -> Local:
+        """The statistics of the table."""
+        return VaryingParty(statistics_of(table))
+
+    def program(self, study: Study) -> Program:
+        """The group lasso over the parties."""
+        settings = study.settings
+        return Varying(
+            study.names, study.masks, study.group, settings.lambda_, settings.threshold, settings.acyclicity
+        )
+
+    def read(self, study: Study, result: Arrays) -> Fitted:
+        """The shared graph, the mean coefficients, and each party's own."""
+        adjacency = result["adjacency"].astype(bool)
+        strength, names = result["raw_weights"], study.names
+        weak = (strength > STRENGTH_LEAST) & ~adjacency
+        own_weights = {
+            name: cast(VaryingParty, party).own_weights(study.group, adjacency)
+            for name, party in study.parties.items()
+        }
+        history = pd.DataFrame(result["history"], columns=list(HISTORY)).astype({"round": int})
+        return Fitted(
+            Graph(adjacency, names, result["weights"]),
+            strength,
+            history,
+            [(Edge(names[i], names[j], float(strength[i, j])), "weak") for i, j in np.argwhere(weak)],
+            bool(result["moved"] <= SETTLED and result["h"] <= ACYCLIC),
+            int(history["round"].max()),
+            float(result["lambda_"]),
+            float(result["criterion"]),
+            {"party_weights_": own_weights},
         )

@@ -1,47 +1,58 @@
-"""Votes (Na and Yang 2010): every site learns alone; an edge stays that more than half of them found.
+"""Voting (Na and Yang 2010): every party learns alone; edges that more than half of them found are kept.
 
-With a path of penalties there are votes at each of them. Of weights the sum of the sites' losses at the mean
-weights chooses (`VotingPath`). Networks have no mean, so there each site's own networks are what is voted on
-and what is judged: the sum of the sites' own BIC chooses (`NetworkVoting`).
+With a path of penalties the parties vote at each of them. For linear weights, the sum of the parties' losses
+at the mean weights chooses the penalty (`VotingPath`). Networks have no mean, so there each party's own
+networks are judged: the sum of the parties' own BIC chooses (`NetworkVoting`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.base import clone
 
-from polydag.federated.methods.iterative import Iterative
-from polydag.federated.models.interface import HISTORY, Array
-from polydag.federated.models.linear_coordinator import LinearModel
-from polydag.federated.models.regime_groups import centre_question, require_spread
+from polydag.arrays import Array, Mask
+from polydag.errors import UsageError
+from polydag.federated.methods.interface import Fitted, MethodSettings, Study
+from polydag.federated.methods.iterative import Iterative, history_table
+from polydag.federated.methods.voting_party import SCORED_VOTE, VOTE, VotingParty
+from polydag.federated.models.interface import HISTORY, Model
+from polydag.federated.models.linear_coordinator import LinearCoordinator
+from polydag.federated.models.regimes import centre_question, require_spread
 from polydag.federated.protocol.messages import Arrays
-from polydag.federated.protocol.programs import Answer, Ask, State, Total
+from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge
 from polydag.optimize.network_choice import penalty_path
+from polydag.orientation import weakest_cycle_edges
+from polydag.privacy.settings import Privacy
 
 _KEPT = ("lambda_", "criterion", "history", "pooled_scale")
 
 
 @dataclass(frozen=True, eq=False)
 class Voting:
-    """The coordinator's side: the shares of votes and the mean weights among those who found an edge."""
+    """The coordinator's side: shares of votes, and mean weights among the parties that found an edge."""
 
     names: tuple[str, ...]
-    lambda_: float | None = None  # the penalty at every site; its own choice without
+    lambda_: float | None = None  # the penalty at every party; by default each chooses its own
 
     @property
     def tolerates_absence(self) -> bool:
-        """Whoever is there votes."""
+        """Every party that is present votes."""
         return True
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask for everyone's graph."""
+        """Ask for the parties' graphs."""
         return {}, _question(self.names, None if self.lambda_ is None else np.array([self.lambda_]))
 
     def advance(self, state: State, total: Total) -> tuple[State, Answer]:
-        """Count."""
+        """Count the votes."""
         scales = total.arrays["log_scales"]
-        require_spread(self.names, scales[0])  # no rows of any site in which it varies
+        require_spread(self.names, scales[0])  # the rows of parties in which the column varies
         shares, mean = _counted(total)
         if self.lambda_ is None:
             return state, Answer({"shares": shares, "mean_weights": mean, "log_scales": scales})
@@ -51,29 +62,29 @@ class Voting:
 
 @dataclass(frozen=True, eq=False)
 class VotingPath(Iterative):
-    """Votes at every penalty of a path; the sum of the sites' losses at the mean weights chooses.
+    """Votes at every penalty of a path; the sum of the parties' losses at the mean weights chooses.
 
-    The model has a threshold of 0, so that its choice leaves the graphs as they were voted for.
+    The model has a threshold of 0, so that its choice leaves the graphs as the parties voted.
     """
 
-    model: LinearModel
+    model: LinearCoordinator
 
     @property
     def tolerates_absence(self) -> bool:
-        """Whoever is there votes; every sum has its own number of rows."""
+        """Every party that is present votes; each sum has its own number of rows."""
         return True
 
-    def everything(self, state: State) -> Arrays:
-        """Those who vote need not have been there before."""
-        return self.model.told(state)
+    def repeated_constants(self, state: State) -> Arrays:
+        """Parties that vote need not have been present before."""
+        return self.model.constants(state)
 
     def start(self, state: State) -> tuple[State, Ask]:
-        """Ask for everyone's graphs; the path is sized for the rows of one site."""
+        """Ask for the parties' graphs; the path is scaled to the rows of one party."""
         lambdas = state["lambdas"] * np.sqrt(float(state["sites"]))
         return {**state, "lambdas": lambdas}, _question(self.model.names, lambdas)
 
     def iterate(self, state: State, total: Total) -> tuple[State, None]:
-        """Count."""
+        """Count the votes."""
         shares, mean = _counted(total)
         weights = np.where(shares > 0.5, mean, 0.0)
         theta = weights * state["scale"][:, None]
@@ -83,7 +94,7 @@ class VotingPath(Iterative):
         return {**state, **new}, None
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """As every method; the answer holds the votes at the chosen penalty, too."""
+        """The next question; the answer also holds the votes at the chosen penalty."""
         state, more = super().advance(state, total)
         if isinstance(more, Answer):
             lane = int(np.flatnonzero(state["lambdas"] == more.arrays["lambda_"])[0])
@@ -94,29 +105,29 @@ class VotingPath(Iterative):
 
 @dataclass(frozen=True, eq=False)
 class NetworkVoting:
-    """Votes of networks at every penalty of a path; the sum of the sites' own BIC chooses."""
+    """Votes of networks at every penalty of a path; the sum of the parties' own BIC chooses."""
 
     names: tuple[str, ...]
 
     @property
     def tolerates_absence(self) -> bool:
-        """Whoever is there votes, at all penalties at once."""
+        """Every party that is present votes, at all penalties at once."""
         return True
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask how many rows there are."""
+        """Ask for the number of rows."""
         return {}, centre_question(self.names, np.zeros(len(self.names), dtype=np.int64))
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
-        """The path, sized for the rows of one site; then count, and choose."""
+        """The path, scaled to the rows of one party; then count the votes and choose."""
         if "lambdas" not in state:
             scales = total.arrays["log_scales"]
-            require_spread(self.names, scales[0])  # no rows of any site in which it varies
+            require_spread(self.names, scales[0])  # the rows of parties in which the column varies
             d, rows = len(self.names), float(total.arrays["rows"][0]) / total.n_sites
             lambdas = np.array(penalty_path(d, rows))
             shape = (len(lambdas), d, d)
             returns = {"edges": shape, "weights": shape, "criteria": (len(lambdas),)}
-            ask = Ask("weighed votes", {"lambdas": lambdas}, {"columns": list(self.names)}, returns=returns)
+            ask = Ask(SCORED_VOTE, {"lambdas": lambdas}, {"columns": list(self.names)}, returns=returns)
             return {"lambdas": lambdas, "log_scales": scales}, ask
         shares, mean = _counted(total)
         best = int(np.argmin(total.arrays["criteria"]))
@@ -126,22 +137,94 @@ class NetworkVoting:
 
 
 def _history(lambdas: Array, shares: Array) -> Array:
-    """One round of votes at every penalty: how many edges have more than half of them."""
+    """One round of votes at every penalty: the number of edges with more than half of them."""
     found = (shares > 0.5).sum(axis=(1, 2))
     rows = [(1, lambda_, *[np.nan] * 4, 0.0, n) for lambda_, n in zip(lambdas, found, strict=True)]
     return np.array(rows, dtype=float).reshape(-1, len(HISTORY))
 
 
 def _question(names: tuple[str, ...], lambdas: Array | None) -> Ask:
-    """Ask for graphs, one for each penalty, or for one where every site chooses its own."""
+    """Ask for graphs, one for each penalty, or for one where every party chooses its own penalty."""
     one = (len(names), len(names))
     shape = one if lambdas is None else (len(lambdas), *one)
     given = {} if lambdas is None else {"lambdas": lambdas}
     returns = {"edges": shape, "weights": shape, "log_scales": (3, len(names))}
-    return Ask("vote", given, {"columns": list(names)}, returns=returns)
+    return Ask(VOTE, given, {"columns": list(names)}, returns=returns)
 
 
 def _counted(total: Total) -> tuple[Array, Array]:
-    """Shares of votes, and mean weights among those who found an edge."""
+    """Shares of votes, and mean weights among the parties that found an edge."""
     edges = total.arrays["edges"]
     return edges / total.n_sites, total.arrays["weights"] / np.maximum(edges, 1.0)
+
+
+class VotingMethod:
+    """Every party learns alone, with `settings.learner`, and votes."""
+
+    name: str = "voting"
+    models: tuple[str, ...] = ("linear", "mlp", "masked", "lagged")
+    protections: tuple[str, ...] = ("none", "masked")
+    uses_learner: bool = True
+
+    def paper_lambda(self, model: Model) -> float:
+        """That of NOTEARS as published."""
+        return model.single_party_lambda
+
+    def party(self, table: Any, model: Model, settings: MethodSettings, privacy: Privacy) -> Local:
+        """The model's side, and a learner that knows what is known."""
+        local = model.party(table, settings)
+        learner = with_knowledge(clone(settings.learner), model.knowledge(settings, local.names))
+        return VotingParty(local, learner)
+
+    def program(self, study: Study) -> Program:
+        """Votes at the learner's own penalty, at a given one, or at those of a path."""
+        settings, names = study.settings, study.names
+        if settings.own_penalty:
+            return Voting(names)
+        if settings.lambda_ != "bic":
+            return Voting(names, settings.lambda_)
+        if not study.model.has_mean:
+            return NetworkVoting(names)
+        return VotingPath(LinearCoordinator(names, study.masks, study.group, "bic", 0.0, settings.acyclicity))
+
+    def read(self, study: Study, result: Arrays) -> Fitted:
+        """The edges with more than half of the votes; unless the paper is followed, without cycles."""
+        names, masks = study.names, study.masks
+        shares, mean = result["shares"], result["mean_weights"]
+        found = (shares > 0.5) & ~masks.forbidden | masks.required
+        pruned: list[tuple[Edge, str]] = []
+        if not study.settings.paper:
+            found = _one_direction(found, shares, masks.required)
+            # The edge with the fewest votes is removed first, whatever its weight.
+            for i, j in weakest_cycle_edges(found & ~found.T, shares, masks.required):
+                found[i, j] = False
+                pruned.append((Edge(names[i], names[j], float(shares[i, j])), "cycle"))
+        lambda_, criterion = (float(result.get(name, np.nan)) for name in ("lambda_", "criterion"))
+        path = result.get("history")
+        history = _single_round(shares, lambda_) if path is None else history_table(path)
+        graph = Graph(found, names, np.where(found, mean, 0.0))
+        return Fitted(graph, mean, history, pruned, True, 1, lambda_, criterion, {"votes_": shares})
+
+
+def with_knowledge(learner: Any, knowledge: Knowledge | None) -> Any:
+    """The learner with background knowledge as its parameter; raises where it has none."""
+    if knowledge is not None:
+        if "knowledge" not in learner.get_params(deep=False):
+            raise UsageError(f"{type(learner).__name__} does not take background knowledge.")
+        learner.set_params(knowledge=knowledge)
+    return learner
+
+
+def _one_direction(found: Mask, shares: Array, required: Mask) -> Mask:
+    """Where both directions have enough votes, the one with more of them; both if they have equally many.
+
+    An undirected edge of a party's graph is a vote for each direction, so both can have more than half.
+    """
+    fewer = (shares < shares.T) & ~required | required.T
+    return found & ~(found.T & fewer)
+
+
+def _single_round(shares: Array, lambda_: float) -> pd.DataFrame:
+    """The history of a single round of votes; with the penalty, where the parties had a common one."""
+    common = {} if np.isnan(lambda_) else {"lambda_": [lambda_]}
+    return pd.DataFrame({"round": [1], **common, "n_nonzero": [int((shares > 0.5).sum())]})

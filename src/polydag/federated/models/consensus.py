@@ -1,4 +1,4 @@
-"""A site's half of a round of ADMM, whatever the model: eqs. (2) and (4) of the paper."""
+"""A party's half of a round of ADMM, whatever the model: eqs. (2) and (4) of the paper."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydag.federated.protocol.messages import Array, Arrays
+from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.programs import Ask, State
 
 
-class Round(NamedTuple):
-    """The site's new state, what it adds to the sum, and its own parameters, which stay with it."""
+class ConsensusRound(NamedTuple):
+    """The party's new state, its contribution to the sum, and its own parameters, which it keeps."""
 
     state: State
     sent: Arrays
-    parameters: Array
+    parameters: AnyArray
 
 
-def consensus(proximal: Callable[[Array, Array], Array], state: State, ask: Ask) -> Round:
-    """The multipliers follow the new W, then the site's own step, over-relaxed.
+def consensus(proximal: Callable[[AnyArray, AnyArray], AnyArray], state: State, ask: Ask) -> ConsensusRound:
+    """Update the multipliers for the new W, then take the party's own step, over-relaxed.
 
     Parameters
     ----------
     proximal : function of (C, ρ)
-        `argmin loss(B) + ρ/2 ‖B − C‖²` in every lane; C has the lanes first.
+        `argmin loss(B) + ρ/2 ‖B − C‖²` for every penalty; the first axis of C is that of the penalties.
     """
     W, rho = ask.arrays["W"], ask.arrays["rho"]
     relax = float(ask.meta["relax"])
@@ -37,4 +37,6 @@ def consensus(proximal: Callable[[Array, Array], Array], state: State, ask: Ask)
     B = proximal(W - multiplier, rho)
     pending = relax * B + (1 - relax) * W + multiplier
     spread = ((B - W) ** 2).reshape(len(W), -1).sum(axis=1)
-    return Round({**state, "pending": pending, "rho": rho}, {"parameters": pending, "spread": spread}, B)
+    return ConsensusRound(
+        {**state, "pending": pending, "rho": rho}, {"parameters": pending, "spread": spread}, B
+    )

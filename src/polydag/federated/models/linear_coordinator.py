@@ -1,13 +1,14 @@
-"""Linear weights as the coordinator knows them.
+"""The coordinator's side of the linear model.
 
-A common centre and scale first (two sums). Then rounds, in which parameters are `s_i W_ij` with `s` the
-pooled standard deviations. Then the choice among lanes. With `threshold="ebic"` the choice is the pooled
-learner's: sites add up the residual sums of squares, edges too weak for the criterion whatever the rest of
-their family (a coefficient of `w` can lower a sum of squares by `w² Σx²` at most) are dropped, and for what
-is left the sum of the sites' losses as functions of a family's coefficients decides: the covariances of pairs
-within one candidate family. Where ADMM ends depends on its path more than the pooled learner does, so every
-lane's graph is first improved by hill climbing, within what these covariances tell. With a number, only the
-residual sums of squares are needed.
+First the parties agree on a common centre and scale (two sums). In the rounds, parameters are `s_i W_ij` with
+`s` the pooled standard deviations. At the end the coordinator chooses among the penalties. With
+`threshold="ebic"` it chooses as the pooled learner does. The parties add up residual sums of squares; edges
+that are too weak for the criterion whatever the rest of their family are dropped (a coefficient `w` can lower
+a sum of squares by at most `w² Σx²`); for the remaining edges the sum of the parties' losses as functions of
+a family's coefficients decides, which takes the covariances of pairs within one candidate family. The end
+point of ADMM depends on its path more than that of the pooled learner, so the graph at each penalty is first
+improved by hill climbing, as far as these covariances allow. With a number as threshold, only the residual
+sums of squares are needed.
 """
 
 from __future__ import annotations
@@ -19,28 +20,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.models.interface import Array, Sizes, Step
-from polydag.federated.models.proximal_loss import Proximity
-from polydag.federated.models.regime_groups import centre_question, require_rows, require_spread
+from polydag.arrays import Array, Index, Mask
+from polydag.federated.models.interface import Penalty as Lambda
+from polydag.federated.models.interface import Sizes, Step
+from polydag.federated.models.proximal_loss import ProximalLoss
+from polydag.federated.models.regimes import centre_question, require_rows, require_spread
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
-from polydag.optimize.climbing import climb
+from polydag.optimize.hill_climbing import climb
 from polydag.optimize.notears import lasso_rates
 from polydag.optimize.penalised import Penalty, descend
 from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune
 from polydag.orientation import weakest_cycle_edges
 from polydag.regression import extended_bic_penalty
 
-LANES = 5
-_SCREEN = 0.6  # of the least weight that could pass; penalised weights are shrunken
-_TOLD = ("centre", "rows", "scale", "log_scales")
+PATH_LENGTH = 5
+_SCREEN = 0.6  # of the smallest weight that could pass, since penalised weights are shrunken
+_CONSTANTS = ("centre", "rows", "scale", "log_scales")
 _CENTRE, _SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("centre", "scale", "losses", "families"))
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class LinearCoordinator:
     """The coordinator's side of linear weights.
 
     Parameters
@@ -52,14 +55,14 @@ class LinearModel:
     lambda_ : float or "bic"
         One penalty, or the best of a path.
     scaled : bool
-        Whether weights are exchanged in units of the pooled standard deviations, and cycles priced in those
-        of the loss; the paper's constants have the data's units.
+        Whether weights are exchanged in units of the pooled standard deviations and the cost of cycles is in
+        units of the loss; the paper's constants are in the units of the data.
     """
 
     names: tuple[str, ...]
     masks: Masks
-    group: NDArray[np.int64]
-    lambda_: float | Literal["bic"]
+    group: Index
+    lambda_: Lambda
     threshold: float | Literal["ebic"]
     acyclicity: str
     scaled: bool = True
@@ -82,7 +85,7 @@ class LinearModel:
     def _centred(self, state: State, total: Total) -> tuple[State, Ask]:
         rows = self._rows(total)
         centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
-        # The sum of ranks over all sites: by it a site's eigenvalues are sized.
+        # The sum of ranks over all parties determines the size of a party's eigenvalues.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
         state |= {"log_scales": total.arrays["log_scales"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
@@ -90,7 +93,7 @@ class LinearModel:
         return state, Ask("scale", {"group": self.group, "centre": centre}, returns=returns)
 
     def _rows(self, total: Total) -> Array:
-        """The rows, per group, of those who answered: in every sum others may be missing."""
+        """The rows per group of the parties that answered: other ones may be missing in every sum."""
         require_rows(self.names, self.group, total.arrays["rows"])
         return total.arrays["rows"]
 
@@ -112,23 +115,23 @@ class LinearModel:
         }, None
 
     def _lambdas(self, typical: float, n: float) -> Array:
-        """One penalty; or a path from the size of chance correlations between two columns, halving."""
+        """One penalty; or a path that starts at the size of chance correlations and halves at each step."""
         if self.lambda_ != "bic":
             return np.array([float(self.lambda_)])
         first = typical * float(np.sqrt(np.log(max(self.d, 2)) / n))
-        return np.array([first / 2**k for k in range(LANES)])
+        return np.array([first / 2**k for k in range(PATH_LENGTH)])
 
-    def told(self, state: State) -> Arrays:
-        """Groups, the common centre, total rows, scales, and what tells other units."""
-        return {"group": self.group, **{name: state[name] for name in _TOLD}}
+    def constants(self, state: State) -> Arrays:
+        """Groups, the common centre, total rows, the common scale, and the parties' scales."""
+        return {"group": self.group, **{name: state[name] for name in _CONSTANTS}}
 
     @property
     def share_shape(self) -> tuple[int, ...]:
-        """A share for each variable: some rows score only some of them."""
+        """One share per variable, since some rows score only some of them."""
         return (self.d,)
 
     def sizes(self, state: State) -> Sizes:
-        """Scaled eigenvalues are sized by how many directions all sites' rows span."""
+        """The size of scaled eigenvalues, from the number of directions that the parties' rows span."""
         rank = max(float(state["rank"][0]), 1.0)
         return Sizes(self.d / rank, min(rank / (float(state["sites"]) * self.d), 1.0))
 
@@ -140,24 +143,24 @@ class LinearModel:
     def server_step(
         self, state: State, lane: int, mean: Array, pull: float, cost: tuple[float, float], **limits: Any
     ) -> Step:
-        """Eq. (3), with the clients' part as a quadratic in unscaled weights."""
+        """Eq. (3), with the parties' part as a quadratic in unscaled weights."""
         a, b = cost
         penalty = Penalty(lambda h: a * h + 0.5 * b * h * h, lambda h: a + b * h)
         lasso = lasso_rates(float(state["lambdas"][lane]), self.masks)
         scale = state["scale"][:, None]
-        near = Proximity(mean / scale, np.diag(pull * state["scale"] ** 2))
+        near = ProximalLoss(mean / scale, np.diag(pull * state["scale"] ** 2))
         measure = ACYCLICITY[self.acyclicity]()
         point = descend(near, lasso, measure, penalty, state["theta"][lane] / scale, **limits)
         return Step(point.W * scale, point.h, int(np.count_nonzero(point.W)))
 
-    def finish(self, state: State, total: Total | None, told: Arrays) -> tuple[State, Ask | Answer]:
-        """The choice among lanes; nothing is asked where there is nothing to choose."""
+    def finish(self, state: State, total: Total | None, constants: Arrays) -> tuple[State, Ask | Answer]:
+        """The choice among penalties; nothing is asked where there is no choice."""
         if total is None:
-            return self._settled(state, told)
+            return self._settled(state, constants)
         screened = str(state["question"]) == "losses"
-        return self._screened(state, total, told) if screened else self._chosen(state, total)
+        return self._screened(state, total, constants) if screened else self._chosen(state, total)
 
-    def _settled(self, state: State, told: Arrays) -> tuple[State, Ask | Answer]:
+    def _settled(self, state: State, constants: Arrays) -> tuple[State, Ask | Answer]:
         raw = state["theta"] / state["scale"][:, None]
         if self.threshold == "ebic":
             candidates = raw
@@ -167,7 +170,7 @@ class LinearModel:
                 return state, self._answer(state, 0, candidates[0], np.nan)
         state = {**state, "question": _LOSSES, "candidates": candidates}
         returns = {"rows": state["rows"].shape, "squares": candidates.shape[:2]}
-        return state, Ask("losses", {"weights": candidates, **told}, returns=returns)
+        return state, Ask("losses", {"weights": candidates, **constants}, returns=returns)
 
     def _by_number(self, W: Array) -> Array:
         assert self.threshold != "ebic"
@@ -176,7 +179,7 @@ class LinearModel:
             kept[i, j] = False
         return np.where(kept, W, 0.0)
 
-    def _screened(self, state: State, total: Total, told: Arrays) -> tuple[State, Ask | Answer]:
+    def _screened(self, state: State, total: Total, constants: Arrays) -> tuple[State, Ask | Answer]:
         n = self._rows(total)[self.group]
         variance = np.maximum(total.arrays["squares"], 1e-300) / n
         candidates = state["candidates"]
@@ -186,16 +189,16 @@ class LinearModel:
             criterion = (n * np.log(variance)).sum(axis=1) + price * edges
             best = first_lowest(criterion)
             return state, self._answer(state, best, candidates[best], float(criterion[best]))
-        least = np.sqrt(np.expm1(price / n) * variance)  # what a scaled weight has to be, at least
+        least = np.sqrt(np.expm1(price / n) * variance)  # the smallest scaled weight that can pass
         strong = np.abs(candidates) * state["pooled_scale"][:, None] >= _SCREEN * least[:, None, :]
         candidates = np.where(strong | self.masks.required, candidates, 0.0)
         pairs = self._pairs((candidates != 0) | self.masks.required)
         state = {**state, "question": _FAMILIES, "candidates": candidates, "pairs": pairs}
         returns = {"rows": state["rows"].shape, "families": (int(pairs.sum()),)}
-        return state, Ask("families", {"pairs": pairs, **told}, returns=returns)
+        return state, Ask("families", {"pairs": pairs, **constants}, returns=returns)
 
-    def _pairs(self, edges: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Per group: the pairs that stand together in a family of any lane; each pair once."""
+    def _pairs(self, edges: Mask) -> NDArray[np.uint8]:
+        """Per group: the pairs that occur in one family at any penalty, each pair once."""
         pairs = np.zeros((int(self.group.max()) + 1, self.d, self.d), dtype=np.uint8)
         for lane in edges:
             for j in range(self.d):
@@ -211,12 +214,12 @@ class LinearModel:
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
         results = [self._climbed(loss, W, known) for W in state["candidates"]]
-        # Of graphs that BIC tells apart by less than a parameter's price, least squares takes its own.
+        # Among graphs whose BIC differs by less than the cost of a parameter, least squares decides.
         best = best_of(loss, results, margin=float(np.log(rows.max())))
         return state, self._answer(state, best, results[best].weights, results[best].criterion)
 
-    def _climbed(self, loss: LeastSquares, W: Array, known: NDArray[np.bool_]) -> Pruned:
-        """The lane's graph, improved within what is known: where ADMM ends depends on its path."""
+    def _climbed(self, loss: LeastSquares, W: Array, known: Mask) -> Pruned:
+        """The graph at one penalty, improved as far as the covariances allow: ADMM depends on its path."""
         first = prune(loss, W, self.masks, "ebic").weights
         better = climb(loss, (first != 0) | self.masks.required, known, self.masks)
         return prune(loss, better.astype(float), self.masks, "ebic")

@@ -1,41 +1,43 @@
-"""Neural networks as the coordinator knows them.
+"""The coordinator's side of neural networks.
 
-A common centre and unit first (two sums), then rounds, in which the parameters are those of a `Shape`; then
-the sites add up the slopes of the networks, by which effects are told, and residual sums of squares, by which
-BIC chooses among penalties. No second moment of the data is asked for but the columns' own.
+First the parties agree on a common centre and unit (two sums). In the rounds, parameters are those of an
+`MLPShape` or a `MaskedShape`. At the end the parties add up the slopes of the networks, which measure
+effects, and residual sums of squares, with which BIC chooses among penalties. The only second moments that
+are asked for are the variances of single columns.
 
-Rows are divided by one number for all columns, the size of a typical error, as the pooled learner does. The
-number is the mean over the sites of what each finds by regressions of its own; where all have too few rows
-for that, a typical standard deviation takes its place.
+Rows are divided by one number for all columns, the size of a typical error, as the pooled learner does. This
+number is the mean over the parties of what each finds with its own regressions; where all of them have too
+few rows for that, it is a typical standard deviation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.federated.models.interface import Sizes, Step
-from polydag.federated.models.network_site import Kind, network_shape
-from polydag.federated.models.regime_groups import centre_question, require_spread
+from polydag.arrays import Array, Index
+from polydag.federated.models.interface import Penalty, Sizes, Step
+from polydag.federated.models.network_party import Kind, network_shape
+from polydag.federated.models.regimes import centre_question, require_spread
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
 from polydag.losses.masked import MaskedShape
-from polydag.losses.mlp import Array, MLPShape
-from polydag.optimize.network_choice import network_bic, penalty_path, threshold_graph
+from polydag.losses.mlp import MLPShape
+from polydag.optimize.network_choice import network_bic, penalty_path
 from polydag.optimize.network_steps import augmented, server_step
 from polydag.optimize.nonlinear import Penalties, effect_rates
+from polydag.optimize.pruning import threshold_graph
 
-_TOLD = ("centre", "rows", "error", "log_scales")
+_CONSTANTS = ("centre", "rows", "error", "log_scales")
 _CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkModel:
+class NetworkCoordinator:
     """The coordinator's side of networks.
 
     Parameters
@@ -43,25 +45,25 @@ class NetworkModel:
     names : tuple of str
         The columns.
     kind, hidden
-        As for `NetworkLocal`.
+        As for `NetworkParty`.
     lambda_ : float or "bic"
         One penalty, or the best of a path.
     lambda2 : float
         The ℓ2 penalty.
     threshold : float
-        From which strength on an effect is an edge.
+        The strength from which an effect is an edge.
     standard : bool
-        Whether rows are brought to a common unit and effects told by slopes. Without, the data's own units
-        and the norms of first-layer weights, as in the paper.
+        Whether rows are scaled to a common unit and effects are measured by slopes. Otherwise rows keep the
+        units of the data and effects are norms of first-layer weights, as in the paper.
     seed : int
-        For the start, and the mask's noise.
+        For the starting values and the noise of the mask.
     """
 
     names: tuple[str, ...]
     masks: Masks
     kind: Kind
     hidden: int
-    lambda_: float | Literal["bic"]
+    lambda_: Penalty
     lambda2: float
     threshold: float
     acyclicity: str
@@ -79,7 +81,7 @@ class NetworkModel:
         return network_shape(self.kind, self.d, self.hidden)
 
     @property
-    def group(self) -> NDArray[np.int64]:
+    def group(self) -> Index:
         """The same rows score every variable."""
         return np.zeros(self.d, dtype=np.int64)
 
@@ -118,11 +120,11 @@ class NetworkModel:
             "h": np.zeros(len(lambdas)),
         }
 
-    def told(self, state: State) -> Arrays:
-        """All that the sites' losses depend on: centre, unit, rows, forbidden effects, the mask's seed."""
+    def constants(self, state: State) -> Arrays:
+        """All that the parties' losses depend on: centre, unit, rows, forbidden effects, the mask's seed."""
         forbidden = self.masks.forbidden.astype(np.uint8)
         seed = np.array(self.seed)
-        return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _TOLD}}
+        return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _CONSTANTS}}
 
     @property
     def share_shape(self) -> tuple[int, ...]:
@@ -130,7 +132,7 @@ class NetworkModel:
         return (1,)
 
     def sizes(self, state: State) -> Sizes:
-        """In the common unit the pooled loss curves by about one."""
+        """In the common unit the curvature of the pooled loss is about one."""
         return Sizes(1 / float(state["sites"]), 1.0)
 
     def powers(self, state: State) -> list[int]:
@@ -149,18 +151,18 @@ class NetworkModel:
         return Step(point.theta, point.h, int(np.count_nonzero(self._present(point.theta))))
 
     def _present(self, theta: Array) -> Array:
-        """The effects: those that are likely behind a mask, else those with any weight."""
+        """The effects: those with a probability above one half behind a mask, otherwise any with weight."""
         shape = self.shape
         if isinstance(shape, MaskedShape):
             return np.asarray(shape.probabilities(theta) > 0.5)
-        return shape.closeness(theta)
+        return shape.influence(theta)
 
-    def finish(self, state: State, total: Total | None, told: Arrays) -> tuple[State, Ask | Answer]:
-        """Ask for slopes and residuals, then choose among lanes."""
+    def finish(self, state: State, total: Total | None, constants: Arrays) -> tuple[State, Ask | Answer]:
+        """Ask for slopes and residuals, then choose among penalties."""
         if total is None:
-            ask = Ask("effects", {"W": state["theta"], **told}, returns=self._effects_returned(state))
+            ask = Ask("effects", {"W": state["theta"], **constants}, returns=self._effects_returned(state))
             return {**state, "question": _EFFECTS}, ask
-        share = float(total.arrays["share"][0])  # of the rows: some sites may be missing
+        share = float(total.arrays["share"][0])  # of the rows, since some parties may be missing
         n = float(state["rows"][0]) * share
         found = {name: array / share for name, array in total.arrays.items()}
         strengths = [self._strength(state, lane, found) for lane in range(len(state["lambdas"]))]
@@ -189,5 +191,5 @@ class NetworkModel:
         theta, shape = state["theta"][lane], self.shape
         if isinstance(shape, MaskedShape):
             return shape.probabilities(theta)
-        squares = arrays["slopes"][lane] if self.standard else shape.closeness(theta)
+        squares = arrays["slopes"][lane] if self.standard else shape.influence(theta)
         return np.sqrt(squares)

@@ -1,4 +1,4 @@
-"""What is wrong with arrays that came in a message: told before anything is done with them."""
+"""Whether the arrays in a message are as expected, before anything is done with them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from polydag.federated.protocol.programs import Ask, Shapes, State
 
 
 class Task(NamedTuple):
-    """A question that a site knows: what answers it, and what it has to bring along.
+    """A question that a site knows: the function that answers it, and what must accompany it.
 
-    Shapes are words: one letter for each axis, `d` for the columns; a letter stands for the same length
-    wherever it occurs. Arrays in `once` need not come again where the site has kept them.
+    A shape is a word with one letter per axis, `d` for the columns; a letter stands for the same length
+    wherever it occurs. Arrays in `once` may be left out where the site has kept them.
     """
 
     answer: Callable[[State, Ask], tuple[State, Arrays]]
@@ -24,16 +24,16 @@ class Task(NamedTuple):
     once: Mapping[str, str] = {}
 
 
-def unfit(arrays: Arrays, expected: Shapes) -> str | None:
-    """Why arrays are not the ones that were asked for, or not numbers; None where they can be added up."""
+def reply_problem(arrays: Arrays, expected: Shapes) -> str | None:
+    """Why arrays are not those that were requested, or not numbers; None where they can be added up."""
     if why := not_numbers(arrays):
         return why
     found = {name: array.shape for name, array in arrays.items()}
-    return None if found == dict(expected) else f"it holds {found}, and asked for was {dict(expected)}"
+    return None if found == dict(expected) else f"it holds {found} instead of {dict(expected)}"
 
 
 def not_numbers(arrays: Arrays, infinite: Collection[str] = ()) -> str | None:
-    """Where something else than a number stands; arrays in `infinite` may hold infinity."""
+    """The first entry that is not a finite number; arrays in `infinite` may hold infinity."""
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
             return f"{name} holds {array.dtype}, not numbers"
@@ -44,10 +44,10 @@ def not_numbers(arrays: Arrays, infinite: Collection[str] = ()) -> str | None:
     return None
 
 
-def damage(
+def question_problem(
     task: Task, state: State, ask: Ask, sizes: Mapping[str, int], infinite: Collection[str] = ()
 ) -> str | None:
-    """Why a question cannot be answered as it came; `sizes` are the letters whose lengths the site knows."""
+    """Why a question cannot be answered as it arrived; `sizes` are the lengths that the site knows."""
     if lacking := [name for name in task.meta if name not in ask.meta]:
         return f"the question lacks {lacking[0]}"
     if why := not_numbers(ask.arrays, infinite):
@@ -61,5 +61,5 @@ def damage(
         shape = found.shape
         fits = len(shape) == len(letters)
         if not fits or any(known.setdefault(at, n) != n for at, n in zip(letters, shape, strict=True)):
-            return f"{name} of the shape {shape} does not fit"
+            return f"{name} of shape {shape} does not fit"
     return None

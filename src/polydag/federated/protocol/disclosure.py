@@ -1,19 +1,19 @@
-"""What left a site: the entries of its ledger for a message, and the ledgers of all sites as one table."""
+"""What left the sites: the ledger entries of a message, and the ledgers of all sites as one table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polydag.federated.protocol.messages import Array, Message
-from polydag.privacy.ledger import DATA, HELP, SUM, Entry, parse
+from polydag.federated.protocol.messages import AnyArray, Message
+from polydag.privacy.ledger import DATA, PROTOCOL, SUM, Entry, parse
 
 
 class Disclosed(NamedTuple):
     """An array that left a site, and in which round.
 
-    `masked` where only a sum with others can be read; `noise` is the standard deviation of what was added to
-    it at the site.
+    It is `masked` if only its sum with others can be read; `noise` is the standard deviation of the noise
+    that the site added to it.
     """
 
     site: str
@@ -26,14 +26,14 @@ class Disclosed(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Noise in a contribution: its standard deviation at this site, and the whole sum's multiplier."""
+    """Noise in a contribution: its standard deviation at this site, and the multiplier of the whole sum."""
 
     deviation: float = 0.0
     multiplier: float = 0.0
 
 
 def data_entries(study: str, message: Message, *, masked: bool, over: int, noise: Noise) -> list[Entry]:
-    """The entries of numbers made from rows."""
+    """The entries for numbers computed from rows."""
     return [
         Entry(study, message.round, DATA, name, _shape(array), array.nbytes, masked, over, *noise, "")
         for name, array in message.arrays.items()
@@ -41,21 +41,30 @@ def data_entries(study: str, message: Message, *, masked: bool, over: int, noise
 
 
 def protocol_entries(study: str, message: Message, phase: str) -> list[Entry]:
-    """The entries of keys and shares, which say nothing about rows."""
+    """The entries for keys and shares, which say nothing about rows."""
     return [
         Entry(
-            study, message.round, HELP, f"{phase}: {name}", _shape(array), array.nbytes, True, 0, *Noise(), ""
+            study,
+            message.round,
+            PROTOCOL,
+            f"{phase}: {name}",
+            _shape(array),
+            array.nbytes,
+            True,
+            0,
+            *Noise(),
+            "",
         )
         for name, array in message.arrays.items()
     ]
 
 
-def _shape(array: Array) -> str:
+def _shape(array: AnyArray) -> str:
     return "×".join(map(str, array.shape)) or "1"
 
 
 def table(ledgers: Mapping[str, Sequence[str]]) -> tuple[Disclosed, ...]:
-    """The sites' ledgers as one, by round; sites in their order."""
+    """The ledgers of all sites as one table, ordered by round and then by site."""
     rows = [
         Disclosed(site, entry.round, entry.name, entry.shape, entry.bytes, entry.masked, entry.noise)
         for site, lines in ledgers.items()

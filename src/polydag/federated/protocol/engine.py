@@ -1,32 +1,33 @@
-"""The engine within one process: it carries messages between the coordinator and the sites, nothing else."""
+"""The engine within one process: it carries messages between the coordinator and the sites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from polydag.federated.protocol.coordinator import DONE, RUNNING, Coordinator, CoordinatorState
 from polydag.federated.protocol.disclosure import Disclosed, table
-from polydag.federated.protocol.machine import DONE, RUNNING, Coordinator, CoordinatorState, Site, SiteState
 from polydag.federated.protocol.messages import COORDINATOR, Message, timeout
+from polydag.federated.protocol.site import Site, SiteState
 
 Carrier = Callable[[Message], list[Message]]
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """A study under way: the states of all machines."""
+    """A study in progress: the states of the coordinator and of all sites."""
 
     coordinator: CoordinatorState
     sites: Mapping[str, SiteState]
 
     @property
     def disclosed(self) -> tuple[Disclosed, ...]:
-        """What has left the sites, as their ledgers say."""
+        """What has left the sites, according to their ledgers."""
         return table({name: state.ledger for name, state in self.sites.items()})
 
     @property
     def finished(self) -> bool:
-        """Whether the coordinator has its answer."""
+        """Whether the coordinator has its result."""
         return self.coordinator.status == DONE
 
 
@@ -45,22 +46,22 @@ def run(
     rounds: int | None = None,
     carry: Carrier = lambda message: [message],
 ) -> Federation:
-    """Carry messages until the coordinator has its answer, stops, or has gone `rounds` rounds further.
+    """Carry messages until the coordinator has its result, stops, or has advanced by `rounds` rounds.
 
     Parameters
     ----------
     federation : Federation, optional
-        Where to go on from.
+        Where to continue from.
     carry : function of a message
-        What arrives in its place: for tests of lost, damaged and repeated messages.
+        The messages that arrive in its place: for tests of lost, damaged and repeated messages.
     """
     under_way = begin(sites) if federation is None else federation
     first = under_way.coordinator
-    state, queue = coordinator.start(first.members) if first.round == 0 else coordinator.resume(first)
+    state, queue = coordinator.start(first.all_sites) if first.round == 0 else coordinator.resume(first)
     states = dict(under_way.sites)
     last = None if rounds is None else max(first.round, 1) + rounds - 1
     while state.status == RUNNING and (last is None or state.round <= last):
-        if not queue:  # nothing is under way, so nobody will answer any more
+        if not queue:  # no message is in transit, so nobody will answer
             queue = [timeout(state.round)]
         arrived = [copy for message in queue for copy in carry(message)]
         queue = []
@@ -72,7 +73,7 @@ def run(
             else:
                 continue
             queue += outbox
-    for message in queue:  # the answer, or a question that is asked again on resuming
+    for message in queue:  # the result, or a question that is asked again on resuming
         if state.status == DONE and message.recipient in sites:
             states[message.recipient], _ = sites[message.recipient].step(states[message.recipient], [message])
     return Federation(state, states)

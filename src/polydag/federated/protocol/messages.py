@@ -1,4 +1,4 @@
-"""What travels between a site and the coordinator."""
+"""Messages between the sites and the coordinator."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Arrays = Mapping[str, Array]
+AnyArray = NDArray[Any]
+Arrays = Mapping[str, AnyArray]
 
 COORDINATOR = "coordinator"
 CLOCK = "clock"
 ASK, CONTRIBUTION, DECLINED, REFUSED, TIMEOUT = "ask", "contribution", "declined", "refused", "timeout"
 ANSWER = "answer"
-# The further phases of a masked sum; a reply has its question's name.
+# Further phases of a masked sum; a reply has the name of its question.
 JOIN, ROSTER, DEAL, PARCELS, AGREE, OPEN = "join", "roster", "deal", "parcels", "agree", "open"
 ORDER = (JOIN, ROSTER, DEAL, PARCELS, ASK, AGREE, OPEN, ANSWER)
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """One message; it is never changed after it was made.
+    """One message, which is never changed once it exists.
 
     Attributes
     ----------
     sender, recipient : str
         Names of sites, `COORDINATOR` or `CLOCK`.
     round : int
-        Which question it belongs to; questions are numbered from 1.
+        The number of the question it belongs to, from 1.
     phase : str
-        What it is: a question, a contribution to its sum, a refusal, a time-out.
+        What it is: a question, a contribution to the sum, a refusal, a time-out.
     arrays : mapping of name to array
         The numbers.
     meta : mapping
-        Words and settings that go with them, as JSON knows them; never data.
+        Words and settings that accompany them, as in JSON; never data.
     """
 
     sender: str
@@ -48,17 +48,17 @@ class Message:
 
 
 def reply_to(phase: str) -> str:
-    """What the reply to a question is called."""
+    """The phase of the reply to a question."""
     return CONTRIBUTION if phase == ASK else phase
 
 
 def position(round_: int, phase: str) -> int:
-    """The place of a question in a study: a later one has a higher number."""
+    """The position of a question in a study: a later one has a higher number."""
     return len(ORDER) * round_ + ORDER.index(phase)
 
 
 def timeout(round_: int) -> Message:
-    """The clock's word that a round has taken long enough."""
+    """The clock's message that a round has taken long enough."""
     return Message(CLOCK, COORDINATOR, round_, TIMEOUT)
 
 

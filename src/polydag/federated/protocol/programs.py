@@ -1,8 +1,8 @@
-"""What a method consists of: a program that asks and is told sums, and a local side that answers.
+"""What a method consists of: a program that asks and receives sums, and a party's side that answers.
 
-Neither sees a message or a single site's numbers, so the way in which sums are formed can change (masked,
-noisy) without a change to any method. State is a flat mapping of named arrays, so that it can be saved as it
-is; everything else in these objects is fixed before the first round.
+Neither sees a message or the numbers of another party, so sums can be formed in another way (masked, noisy)
+without changing any method. State is a flat mapping of named arrays, which can be saved as it is; everything
+else in these objects is fixed before the first round.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from polydag.federated.protocol.messages import Array, Arrays
+from polydag.federated.protocol.messages import AnyArray, Arrays
 
-State = Mapping[str, Array]
+State = Mapping[str, AnyArray]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -27,11 +27,11 @@ class Ask:
     task : str
         What a site is to compute.
     arrays, meta : mappings
-        What it needs to know for that.
+        What it needs for that.
     sites : tuple of str, optional
-        Whom it goes to; all members by default.
+        The sites that are asked; all sites by default.
     returns : mapping of name to shape
-        The arrays that every answer consists of; another one is refused.
+        The arrays in every answer; the coordinator refuses any other answer.
     """
 
     task: str
@@ -43,13 +43,13 @@ class Ask:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The end of a program; the arrays are told to all sites."""
+    """The end of a program; the arrays are sent to all sites."""
 
     arrays: Arrays
 
 
 class Total(NamedTuple):
-    """The sum of what sites answered, and how many there were."""
+    """The sum of the sites' answers, and how many there were."""
 
     arrays: Arrays
     n_sites: int
@@ -72,26 +72,26 @@ class Program(Protocol):
         ...
 
 
-def columns_of_most(each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def majority_columns(each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """The columns of a study: those that most sites have, in their order; the first of equals.
 
     Examples
     --------
-    >>> columns_of_most([("a", "c"), ("a", "b"), ("a", "b")])
+    >>> majority_columns([("a", "c"), ("a", "b"), ("a", "b")])
     ('a', 'b')
     """
     return Counter(each).most_common(1)[0][0]
 
 
 class Local(Protocol):
-    """A site's side of a method: it holds the site's data.
+    """A party's side of a method, which holds the party's data.
 
-    One that adds noise to what it answers also has `noise(ask) -> Noise`, which says what it will add.
+    One that adds noise to its answers also has `noise(ask) -> Noise`, which says how much it will add.
     """
 
     @property
     def n_rows(self) -> float:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     @property
@@ -101,24 +101,24 @@ class Local(Protocol):
 
     @property
     def data(self) -> Any:
-        """What it was made from, as far as it was kept: enough to make it again."""
+        """The data, as far as it was kept: rows or statistics."""
         ...
 
-    def mark(self) -> bytes:
-        """A mark of the data, so that stored rounds are not taken for those of other data."""
+    def fingerprint(self) -> bytes:
+        """A hash of the data, so that stored rounds are not taken for those of other data."""
         ...
 
     def objection(self, state: State, ask: Ask) -> str | None:
-        """Why a question cannot be answered as it came: something is missing, or not a number.
+        """Why a question cannot be answered as it arrived: something is missing, or not a number.
 
-        Raises `DataError` where the site does not take part.
+        Raises `DataError` where the party does not take part.
         """
         ...
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
-        """What the site adds to the sum, for a question to which there is no objection."""
+        """The party's contribution to the sum, for a question to which there is no objection."""
         ...
 
-    def told(self, state: State, arrays: Arrays) -> list[str]:
-        """What the owner should know, given what came back from the coordinator."""
+    def notes(self, state: State, arrays: Arrays) -> list[str]:
+        """What the owner should know, given what the coordinator has sent."""
         ...

@@ -1,4 +1,4 @@
-"""A study in pieces that survive an interruption: blocks of rounds, each a piece of a checkpoint."""
+"""A study that survives an interruption: blocks of rounds, each stored as a piece of a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Mapping
 
 from polydag.checkpoint import piece
 from polydag.errors import DataError, NotConvergedError
-from polydag.federated.protocol.engine import Federation, begin, run
-from polydag.federated.protocol.machine import (
+from polydag.federated.protocol.coordinator import (
     RUNNING,
     STOPPED,
     UNWILLING,
     Coordinator,
     CoordinatorState,
-    Site,
-    SiteState,
 )
-from polydag.federated.protocol.messages import Array, Arrays
+from polydag.federated.protocol.engine import Federation, begin, run
+from polydag.federated.protocol.messages import AnyArray, Arrays
+from polydag.federated.protocol.site import Site, SiteState
 from polydag.federated.protocol.storage import from_arrays, to_arrays
 
 BLOCK = 20  # rounds between two saves
 
 
-def pack(federation: Federation) -> dict[str, Array]:
+def pack(federation: Federation) -> dict[str, AnyArray]:
     """All states as one flat mapping of arrays."""
     arrays = {f"coordinator|{name}": a for name, a in to_arrays(federation.coordinator).items()}
     for site, state in federation.sites.items():
@@ -31,9 +30,9 @@ def pack(federation: Federation) -> dict[str, Array]:
 
 
 def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
-    """The federation back, to the last bit."""
-    owned: dict[str, dict[str, Array]] = {name: {} for name in sites}
-    central: dict[str, Array] = {}
+    """The federation restored to the last bit."""
+    owned: dict[str, dict[str, AnyArray]] = {name: {} for name in sites}
+    central: dict[str, AnyArray] = {}
     for key, array in arrays.items():
         kind, _, rest = key.partition("|")
         if kind == "coordinator":
@@ -48,16 +47,16 @@ def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
 
 
 def run_in_pieces(coordinator: Coordinator, sites: Mapping[str, Site], key: str) -> Federation:
-    """Run a study to its end; blocks that are stored already are not run again.
+    """Run a study to its end; blocks that are already stored are not run again.
 
-    Where it stops before its end, blocks up to there are kept: the next attempt goes on from them.
+    If it stops early, the blocks up to there are kept, and the next attempt continues from them.
     """
     federation = begin(sites)
     block = 0
     while federation.coordinator.status == RUNNING:
         now = federation
 
-        def further(now: Federation = now) -> dict[str, Array]:
+        def further(now: Federation = now) -> dict[str, AnyArray]:
             later = run(coordinator, sites, now, rounds=BLOCK)
             state = later.coordinator
             if state.status == UNWILLING:

@@ -1,4 +1,4 @@
-"""What a site insists on, whatever the coordinator asks: masks, enough sites in every sum, and its ledger."""
+"""What a site enforces whatever the coordinator asks: masks, enough sites in every sum, and its ledger."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from polydag.federated.protocol.messages import (
     Message,
 )
 from polydag.federated.protocol.sums import SecureSum, narrow_of
-from polydag.privacy import differencing as rules
+from polydag.privacy import differencing
 from polydag.privacy.dp.accounting import Budget, require_within
 from polydag.privacy.ledger import SUM, Entry, add
 from polydag.privacy.masking import site as masking
-from polydag.privacy.masking.agreement import LEAST, Terms
+from polydag.privacy.masking.agreement import MIN_SITES, Agreement
 from polydag.privacy.masking.identities import Directory, Identity
 
 Memory = Mapping[str, Any]
 Done = tuple[Memory, Arrays]
 
 _BRINGS = {  # the arrays and words of each phase's question
-    JOIN: (("key",), ("terms",)),
+    JOIN: (("key",), ("agreement",)),
     ROSTER: (("keys", "signatures"), ("block",)),
     DEAL: ((), ("block",)),
     PARCELS: (("parcels",), ("senders",)),
@@ -45,38 +45,39 @@ _BRINGS = {  # the arrays and words of each phase's question
 
 
 @dataclass(frozen=True)
-class Guard:
+class SiteProtection:
     """A site's side of masked sums.
 
     Parameters
     ----------
     identity : Identity
-        The site's own.
+        The site's own identity.
     directory : mapping of name to bytes
-        The public parts of all sites' identities, as the owner knows them.
-    least : int
-        The smallest number of sites in any sum, and in any difference of two.
+        The public keys of all sites' identities, as the owner knows them.
+    min_sites : int
+        The smallest number of sites in any sum, and in any difference of two sums.
     sets : tuple of tuples of str
         The sets that earlier studies have summed over, from the site's ledger.
     budget : Budget, optional
-        What may be spent on its rows: then only numbers with noise leave, and no more of them.
+        The differential privacy that may be spent on its rows. With it, only numbers with noise leave, and no
+        more than it allows.
     spent : mapping
-        What earlier studies have spent: how many releases with each noise multiplier.
+        What earlier studies have spent: the number of releases with each noise multiplier.
     """
 
     identity: Identity
     directory: Directory = field(repr=False)
-    least: int = LEAST
+    min_sites: int = MIN_SITES
     sets: tuple[tuple[str, ...], ...] = ()
     budget: Budget | None = None
     spent: Mapping[float, int] = field(default_factory=dict)
 
     def prepare(self, memory: Memory, name: str, message: Message) -> Done:
-        """Answer a question that is not about data; the new state and what is sent."""
+        """Answer a question that is not about data; returns the new memory and what is sent."""
         if message.phase == JOIN:
             return self._join(name, message)
         if not memory:
-            raise DataError("The coordinator has not told the study's terms.")
+            raise DataError("The coordinator has not sent the agreement of the study.")
         steps: dict[str, Callable[[Memory, Message], Done]] = {
             ROSTER: self._admit,
             DEAL: self._deal,
@@ -87,37 +88,37 @@ class Guard:
         return steps[message.phase](memory, message)
 
     def objection(self, message: Message) -> str | None:
-        """Why such a question cannot be answered as it came."""
+        """Why such a question cannot be answered as it arrived."""
         arrays, meta = _BRINGS.get(message.phase, ((), ()))
         lacking = [name for name in arrays if name not in message.arrays]
         lacking += [name for name in meta if name not in message.meta]
         return f"the question lacks {lacking[0]}" if lacking else None
 
     def _join(self, name: str, message: Message) -> Done:
-        terms = Terms.from_words(message.meta.get("terms", {}))
+        agreement = Agreement.from_json(message.meta.get("agreement", {}))
         try:
-            terms.require_sound(self.least)
+            agreement.check(self.min_sites)
         except UsageError as error:
             raise DataError(str(error)) from None
-        if name not in terms.members or len(set(terms.members)) != len(terms.members):
-            raise DataError("The list of members is not one of different sites with this one among them.")
-        if strangers := [member for member in terms.members if member not in self.directory]:
+        if name not in agreement.all_sites or len(set(agreement.all_sites)) != len(agreement.all_sites):
+            raise DataError("The list of sites must name different ones, with this one among them.")
+        if strangers := [site for site in agreement.all_sites if site not in self.directory]:
             raise DataError(f"{strangers[0]} is not in this site's directory of identities.")
-        if not terms.recover:
-            self._require_allowed({}, terms.members)
-        marked = message.arrays["key"].tobytes() if message.meta.get("tags", True) else None
-        memory, sent = masking.join(terms, name, self.identity, marked)
+        if not agreement.recover:
+            self._require_allowed({}, agreement.all_sites)
+        coordinator_key = message.arrays["key"].tobytes() if message.meta.get("tags", True) else None
+        memory, sent = masking.join(agreement, name, self.identity, coordinator_key)
         return {**memory, "sets": []}, sent
 
     def _admit(self, memory: Memory, message: Message) -> Done:
         keys, signatures = message.arrays["keys"], message.arrays["signatures"]
         memory = masking.admit(memory, keys, signatures, self.directory)
-        return self._deal(memory, message) if memory["terms"]["recover"] else (memory, {})
+        return self._deal(memory, message) if memory["agreement"]["recover"] else (memory, {})
 
     def _deal(self, memory: Memory, message: Message) -> Done:
         number = int(message.meta["block"])
         if number <= int(memory.get("dealt", -1)):
-            raise DataError(f"Secrets of block {number} have been shared out already.")
+            raise DataError(f"Secrets of block {number} have been distributed already.")
         memory, sent = masking.deal(memory, number)
         return {**memory, "dealt": number}, sent
 
@@ -141,21 +142,23 @@ class Guard:
 
     def _require_allowed(self, memory: Memory, sites: tuple[str, ...]) -> None:
         before = (*self.sets, *memory.get("sets", ()))
-        if list(sites) not in list(map(list, before)) and (why := rules.objection(before, sites, self.least)):
-            raise DataError(f"It does not help to sum over {', '.join(sites)}: {why}.")
+        if list(sites) not in list(map(list, before)) and (
+            why := differencing.objection(before, sites, self.min_sites)
+        ):
+            raise DataError(f"It does not help to form the sum over {', '.join(sites)}: {why}.")
 
     def honest(self, memory: Memory) -> int:
-        """How many sites' noise has to do, all others colluding: more than half, or more where more may."""
-        terms = Terms.from_words(memory["terms"])
-        n = len(terms.members)
-        return n - min(terms.colluding, (n - 1) // 2)
+        """How many sites are counted on to keep their noise secret: all but those that may collude."""
+        agreement = Agreement.from_json(memory["agreement"])
+        n = len(agreement.all_sites)
+        return n - min(agreement.colluding, (n - 1) // 2)
 
-    def afford(self, memory: Memory, message: Message, noise: Noise) -> Memory:
-        """Take a release off the budget; the whole study's plan is checked before the first."""
+    def spend(self, memory: Memory, message: Message, noise: Noise) -> Memory:
+        """Charge a release to the budget; the plan of the whole study is checked before the first one."""
         if self.budget is None:
             return memory
         if noise.multiplier <= 0:
-            raise DataError("Its owner has set a budget: numbers leave under noise only.")
+            raise DataError("Its owner has set a budget: numbers leave with noise only.")
         if "plan" not in memory:
             planned = {float(z): int(count) for z, count in message.meta.get("plan", ())}
             require_within(self.budget, self.spent, planned)
@@ -163,21 +166,21 @@ class Guard:
         left = {float(z): int(count) for z, count in memory["plan"]}
         if left.get(noise.multiplier, 0) < 1:
             raise DataError(
-                f"Round {message.round} is not in the study's plan, which the budget was checked against."
+                f"Round {message.round} is not part of the plan that was checked against the budget."
             )
         left[noise.multiplier] -= 1
         return {**memory, "plan": [[z, count] for z, count in left.items()]}
 
-    def hide(self, memory: Memory, message: Message, arrays: Arrays, columns: Sequence[str] = ()) -> Done:
+    def mask(self, memory: Memory, message: Message, arrays: Arrays, columns: Sequence[str] = ()) -> Done:
         """The numbers under masks."""
         if "roster" not in memory:
-            raise DataError("It answers under masks only, and no keys have been agreed on.")
-        members = memory["terms"]["members"]
-        over = message.meta.get("over", members)
-        parts, views = SecureSum(len(members), narrow_of(message.meta)).encode(arrays, columns)
+            raise DataError("It answers under masks only, and no keys have been exchanged.")
+        all_sites = memory["agreement"]["all_sites"]
+        over = message.meta.get("over", all_sites)
+        parts, views = SecureSum(len(all_sites), narrow_of(message.meta)).encode(arrays, columns)
         memory = masking.mask(memory, message.round, parts, over)
-        if not memory["terms"]["recover"]:
-            memory = _with_set(memory, members)
+        if not memory["agreement"]["recover"]:
+            memory = _with_set(memory, all_sites)
         return memory, views
 
 
@@ -187,14 +190,14 @@ def _with_set(memory: Memory, sites: Sequence[str]) -> Memory:
 
 
 def with_tag(memory: Memory, message: Message, phase: str) -> Message:
-    """A reply with the mark that shows whom it is from."""
+    """A reply with the tag that authenticates its sender."""
     if phase == JOIN or "tag" not in memory:
         return message
-    mark = tagged(message, memory["tag"].tobytes(), phase)
-    return dataclasses.replace(message, meta={**message.meta, "tag": mark})
+    meta = {**message.meta, "tag": tagged(message, memory["tag"].tobytes(), phase)}
+    return dataclasses.replace(message, meta=meta)
 
 
-def noted(
+def ledger_after(
     lines: tuple[str, ...],
     before: Memory,
     after: Memory,
@@ -202,12 +205,12 @@ def noted(
     phase: str,
     noise: Noise,
     over: int,
-    last: str,
+    last_hash: str,
 ) -> tuple[str, ...]:
-    """The ledger after a message to the coordinator, sums that were newly allowed first."""
+    """The ledger after a message to the coordinator; newly allowed sums come first."""
     if message.recipient != COORDINATOR:
         return lines
-    study = str(after["terms"]["study"]) if after else ""
+    study = str(after["agreement"]["study"]) if after else ""
     entries = []
     for sites in after.get("sets", ())[len(before.get("sets", ())) :]:
         name = json.dumps(list(sites), ensure_ascii=False)
@@ -216,4 +219,4 @@ def noted(
         entries += data_entries(study, message, masked=bool(after), over=over, noise=noise)
     else:
         entries += protocol_entries(study, message, phase)
-    return add(lines, entries, last)
+    return add(lines, entries, last_hash)

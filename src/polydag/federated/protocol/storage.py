@@ -1,4 +1,4 @@
-"""Saving a state machine: arrays as they are and the rest as JSON, in one .npz file without pickles."""
+"""Saving a state: arrays as they are and the rest as JSON, in one .npz file without pickles."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any, TypeVar
 import numpy as np
 
 from polydag.errors import DataError
-from polydag.federated.protocol.messages import Array, Arrays
+from polydag.federated.protocol.messages import AnyArray, Arrays
 
 _WORDS, _AT = "words", "array at"
 T = TypeVar("T")
 
 
-def to_arrays(state: Any) -> dict[str, Array]:
+def to_arrays(state: Any) -> dict[str, AnyArray]:
     """A state (a frozen dataclass of words, numbers and nested mappings of arrays) as one flat mapping."""
     words: dict[str, Any] = {}
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, AnyArray] = {}
     for item in dataclasses.fields(state):
         value = getattr(state, item.name)
         if isinstance(value, Mapping):
-            words[item.name] = _apart(value, item.name, arrays)
+            words[item.name] = _split(value, item.name, arrays)
         else:
             words[item.name] = value
     return {_WORDS: np.array(json.dumps(words)), **arrays}
 
 
-def _apart(tree: Mapping[str, Any], path: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    """The words of a mapping; its arrays go to `arrays`, their places marked by a key of the words."""
+def _split(tree: Mapping[str, Any], path: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """The words of a mapping; its arrays are moved to `arrays`, and their keys take their places."""
     words: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            words[name] = _apart(value, f"{path}:{name}", arrays)
+            words[name] = _split(value, f"{path}:{name}", arrays)
         elif isinstance(value, (np.ndarray, np.generic)):
             key = f"{path}:{name}"
             arrays[key] = np.asarray(value)
@@ -45,27 +45,25 @@ def _apart(tree: Mapping[str, Any], path: str, arrays: dict[str, Array]) -> dict
     return words
 
 
-def _together(tree: dict[str, Any], arrays: Arrays) -> Any:
+def _join(tree: dict[str, Any], arrays: Arrays) -> Any:
     if set(tree) == {_AT}:
         return arrays[tree[_AT]]
-    return {
-        name: _together(value, arrays) if isinstance(value, dict) else value for name, value in tree.items()
-    }
+    return {name: _join(value, arrays) if isinstance(value, dict) else value for name, value in tree.items()}
 
 
 def from_arrays(kind: type[T], arrays: Arrays) -> T:
-    """The state back, to the last bit."""
+    """The state restored to the last bit."""
     words = json.loads(str(arrays[_WORDS]))
     for name, value in words.items():
         if isinstance(value, dict):
-            words[name] = _together(value, arrays)
+            words[name] = _join(value, arrays)
         elif isinstance(value, list):
             words[name] = tuple(value)
     return kind(**words)
 
 
 def save(state: Any, path: str | os.PathLike[str]) -> None:
-    """Write a state; the file is complete or not there at all, and its owner's alone: it may hold secrets."""
+    """Write a state; the file is complete or absent, and only its owner may read it: it may hold secrets."""
     from pathlib import Path
 
     target = Path(path)

@@ -1,7 +1,7 @@
 """The only place where sites' numbers meet: a sum of named arrays over the sites of a round.
 
 In the open, terms are added as they are. Masked (`SecureSum`), terms are elements of a ring under masks that
-cancel in the sum; nobody, the coordinator included, can read a single one.
+cancel in the sum; nobody, not even the coordinator, can read a single one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from polydag.errors import DataError
-from polydag.federated.protocol.messages import Array, Arrays
+from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.privacy.masking.ring import NARROW, WIDE, Ring, Words
 
 Contributions = Mapping[str, Arrays]
 
 
-def total(received: Contributions, members: Iterable[str]) -> dict[str, Array]:
-    """The sum over the contributing sites, in the order of `members` whatever order messages came in."""
-    result: dict[str, Array] = {}
-    for site in members:
+def total(received: Contributions, all_sites: Iterable[str]) -> dict[str, AnyArray]:
+    """The sum over the contributing sites, in the order of `all_sites` and not in that of the messages."""
+    result: dict[str, AnyArray] = {}
+    for site in all_sites:
         for name, array in received.get(site, {}).items():
             if name in result:
                 result[name] += array
@@ -36,13 +36,15 @@ Narrow = Mapping[str, Sequence[int]]
 
 
 def narrow_of(meta: Mapping[str, Any]) -> Narrow:
-    """The arrays of a question that are summed in one word each, with the powers of two of their units."""
+    """The arrays of a question that are summed in single words, with the powers of two of their units."""
     said = meta.get("narrow", {})
     if not isinstance(said, Mapping) or not all(
         isinstance(own, (list, tuple)) and all(isinstance(power, int) for power in own)
         for own in said.values()
     ):
-        raise DataError(f"The question says {said!r} of units; expected are powers of two by array.")
+        raise DataError(
+            f"The question gives the units as {said!r}; expected are powers of two for each array."
+        )
     return said
 
 
@@ -51,20 +53,21 @@ class SecureSum:
     """Named arrays as elements of a ring, and back.
 
     Arrays in `narrow` hold numbers of a known size, about `2**power`, with one power for the whole array or
-    one for each place of its last axis; one word is enough for them.
+    one for each position of its last axis; one word suffices for them.
     """
 
     parties: int
     narrow: Narrow = field(default_factory=dict)
 
     def ring(self, name: str) -> Ring:
-        """The ring that an array's numbers are in."""
+        """The ring of an array's numbers."""
         return NARROW if name in self.narrow else WIDE
 
     def encode(self, arrays: Arrays, columns: Sequence[str] = ()) -> tuple[list[Words], dict[str, Words]]:
-        """Every array as words: side by side, one long array a ring, and as views of these by name.
+        """Every array as words: concatenated into one long array per ring, and as views of these by name.
 
-        A number that could make the sum overflow is refused with its place, or its column.
+        Raises a `DataError` that names the position or the column of a number that could make the sum
+        overflow.
         """
         parts: list[Words] = []
         views: dict[str, Words] = {}
@@ -83,23 +86,23 @@ class SecureSum:
                 views |= _views(part, {name: arrays[name].shape for name in own})
         return parts, views
 
-    def decode(self, parts: Mapping[str, Words]) -> dict[str, Array]:
-        """The arrays of an opened sum."""
+    def decode(self, parts: Mapping[str, Words]) -> dict[str, AnyArray]:
+        """The arrays of an unmasked sum."""
         plain = {name: self.ring(name).decode(part) for name, part in parts.items()}
         return {name: self._shifted(name, array, 1) for name, array in plain.items()}
 
-    def _shifted(self, name: str, array: Array, sign: int) -> Array:
-        """An array out of its units, or back into them: exact, as these are powers of two."""
+    def _shifted(self, name: str, array: AnyArray, sign: int) -> AnyArray:
+        """An array converted from its units or back into them; exact, since these are powers of two."""
         powers = self.narrow.get(name)
         if powers is None:
             return array
         if len(powers) not in (1, array.shape[-1]):
-            raise DataError(f"{name} of the shape {array.shape} has {len(powers)} units.")
-        result: Array = array * np.ldexp(1.0, sign * np.array(powers, dtype=np.int64))
+            raise DataError(f"{name} of shape {array.shape} has {len(powers)} units.")
+        result: AnyArray = array * np.ldexp(1.0, sign * np.array(powers, dtype=np.int64))
         return result
 
     def joined(self, arrays: Mapping[str, Words]) -> tuple[list[Words], dict[str, Words]]:
-        """Words side by side as `encode` puts them, copied, and as views by name."""
+        """Copies of words, concatenated as `encode` does, and views of these by name."""
         parts: list[Words] = []
         views: dict[str, Words] = {}
         for ring in (NARROW, WIDE):
@@ -112,7 +115,7 @@ class SecureSum:
 
 
 def _views(part: Words, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Words]:
-    """Arrays that lie side by side in one, by name."""
+    """The arrays that are concatenated in one, by name."""
     views, start = {}, 0
     for name, shape in shapes.items():
         end = start + math.prod(shape)

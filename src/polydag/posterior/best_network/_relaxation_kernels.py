@@ -1,11 +1,23 @@
-"""Compiled search for clusters of variables that a fractional choice of families contradicts.
+"""Compiled search for clusters of variables whose acyclicity constraint a fractional solution violates.
 
-Family f gives `child[f]` the parents `parents[f]` (filled up with -1) to the extent `x[f]`. In every DAG the
-first k variables of a cluster C, in a topological order, have fewer than k parents inside it, so that
+Family f gives `child[f]` the parents `parents[f]` with the extent `x[f]`. In every DAG the first k variables
+of a cluster C, in topological order, have fewer than k parents inside it, so that
 
     excess(C) = Σ {x_f : child in C, at least k parents in C} - |C| + k
 
-is never positive. Clusters where it is are looked for by local search: one variable in or out at a time.
+is never positive. Clusters with a positive excess are found by local search, one variable in or out at a
+time.
+
+Shapes of arguments that several kernels share:
+
+child : int array of shape (families,)
+parents : int array of shape (families, max_parents)
+    Padded with -1.
+x : array of shape (families,)
+cluster, best : bool arrays of shape (n,)
+first : int array of shape (n + 1,)
+touching : int array of shape (first[n],)
+    The families that contain variable u, as child or parent, are `touching[first[u]:first[u + 1]]`.
 """
 
 from __future__ import annotations
@@ -13,16 +25,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_ABSENT = 1e-6  # an edge to a smaller extent is none
-_LONG = 1.5  # cycles that lack more than this are not tried; those that lack less than 1 are violated
-_FLIPS = 60  # of a local search, at most
-_DOWN = 8  # of them may lead nowhere
-_STEEP = -0.8  # and none may lose more than this
+_ABSENT = 1e-6  # an edge with a smaller extent counts as absent
+_LONG = 1.5  # cycles whose edges lack more than this to 1 are not tried; below 1 they are violated
+_FLIPS = 60  # most flips of a local search
+_DOWN = 8  # most of them without an improvement
+_STEEP = -0.8  # largest loss of one flip, as a negative gain
 
 
 @njit(cache=True, nogil=True)
 def _inside(f, child, parents, cluster):  # type: ignore[no-untyped-def]
-    """How many parents are in the cluster; none where the child is not."""
+    """How many parents of family f are in the cluster; 0 where the child is not."""
     found = 0
     if cluster[child[f]]:
         for j in range(parents.shape[1]):
@@ -33,7 +45,7 @@ def _inside(f, child, parents, cluster):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def excess(child, parents, x, k, cluster):  # type: ignore[no-untyped-def]
-    """By how much a cluster is contradicted."""
+    """The excess of a cluster; positive where its constraint is violated."""
     value = float(k)
     for u in range(len(cluster)):
         if cluster[u]:
@@ -46,7 +58,7 @@ def excess(child, parents, x, k, cluster):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _flip_gain(u, child, parents, x, k, cluster, first, touching):  # type: ignore[no-untyped-def]
-    """What the excess gains when u enters or leaves the cluster."""
+    """How much the excess grows when u enters or leaves the cluster."""
     gain = 1.0 if cluster[u] else -1.0
     for t in range(first[u], first[u + 1]):
         f = touching[t]
@@ -63,7 +75,10 @@ def _flip_gain(u, child, parents, x, k, cluster, first, touching):  # type: igno
 
 @njit(cache=True, nogil=True)
 def _improve(child, parents, x, k, cluster, first, touching, best):  # type: ignore[no-untyped-def]
-    """Flip variables, always the best of them; `best` gets the cluster with the largest excess, returned."""
+    """Local search from a cluster, flipping the best variable each time.
+
+    `best` gets the cluster with the largest excess, which is returned.
+    """
     n = len(cluster)
     value = excess(child, parents, x, k, cluster)
     top, flips = value, 0
@@ -92,7 +107,7 @@ def _improve(child, parents, x, k, cluster, first, touching, best):  # type: ign
 
 @njit(cache=True, nogil=True)
 def _touching(child, parents, n):  # type: ignore[no-untyped-def]
-    """The families that each variable is in, as child or parent: of u from `first[u]` to `first[u + 1]`."""
+    """The families that contain each variable; returns `first` and `touching`."""
     first = np.zeros(n + 1, np.int64)
     for f in range(len(child)):
         first[child[f] + 1] += 1
@@ -114,7 +129,11 @@ def _touching(child, parents, n):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _shortest(child, parents, x, n):  # type: ignore[no-untyped-def]
-    """What edges lack to 1, and the paths that lack least: length, and the next variable on the way."""
+    """What edges lack to 1, and shortest paths by it.
+
+    Returns what each edge lacks, the lengths of the paths, and the next variable on the way, all of shape
+    (n, n).
+    """
     lacking = np.ones((n, n))
     for f in range(len(child)):
         for j in range(parents.shape[1]):
@@ -139,10 +158,11 @@ def _shortest(child, parents, x, n):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def violated(child, parents, x, n, k, least, clusters, amounts):  # type: ignore[no-untyped-def]
-    """Fill in clusters with an excess above `least`, and their excesses; how many there are.
+    """Fill in clusters with an excess above `least`; returns how many there are.
 
-    Searches begin, for k = 1, from a nearly closed cycle through each edge; for more, from the variables of
-    each family with as many parents.
+    For k = 1 searches start from a nearly closed cycle through each edge, otherwise from the variables of
+    each family with at least k parents. `clusters`: bool array of shape (most, n); `amounts`: array of shape
+    (most,) for the excesses.
     """
     first, touching = _touching(child, parents, n)
     cluster, best = np.zeros(n, np.bool_), np.zeros(n, np.bool_)

@@ -1,6 +1,16 @@
-"""Compiled draws of DAGs; `dag[i, j]` is the edge `i -> j`.
+"""Compiled draws of DAGs and reversals of their edges.
 
-Loops stand where whole-array expressions would do: each of those is compiled on its own, and slowly.
+Loops are used where whole-array expressions would do, since each of those is compiled separately and slowly.
+
+Shapes of arguments that several kernels share:
+
+families : SortedFamilies
+dag : bool array of shape (n, n)
+    `dag[i, j]` is the edge `i -> j`.
+level : int array of shape (n,)
+    The place of each node in an order, or its part in an ordered partition.
+excluded, required : uint64 arrays of shape (words,)
+    The constraint on the families of a node, as in `_sorted_families_kernels`.
 """
 
 from __future__ import annotations
@@ -8,44 +18,55 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from polydag.posterior.families._sorted_families_kernels import _clear, draw, limits, log_sum, predecessors
+from polydag.posterior.families._sorted_families_kernels import (
+    _clear,
+    draw_family,
+    log_sum,
+    order_constraint,
+    partition_constraint,
+)
 
 _BAND = 1000 * np.log(2.0)  # of the sums over subsets
 
 
 @njit(cache=True, nogil=True)
-def put(ranked, node, family, dag):  # type: ignore[no-untyped-def]
-    """Give a node the parents of a family."""
+def set_parents(families, node, family, dag):  # type: ignore[no-untyped-def]
+    """Replace the parents of a node in the DAG by those of a family."""
     for v in range(len(dag)):
         dag[v, node] = False
-    for p in range(ranked.candidates.shape[1]):
-        if ranked.masks[p >> 6, family] >> np.uint64(p & 63) & np.uint64(1):
-            dag[ranked.candidates[node, p], node] = True
+    for p in range(families.candidates.shape[1]):
+        if families.masks[p >> 6, family] >> np.uint64(p & 63) & np.uint64(1):
+            dag[families.candidates[node, p], node] = True
 
 
 @njit(cache=True, nogil=True)
-def draw_dag(ranked, level, layered, rng, dag):  # type: ignore[no-untyped-def]
-    """The parents of every node from the levels below its own, by the scores of families.
+def draw_dag(families, level, layered, rng, dag):  # type: ignore[no-untyped-def]
+    """Draw the parents of every node from lower levels, in proportion to the families' scores.
 
-    `layered` asks for one on the level just below, as in ordered partitions.
+    If `layered`, one of them is on the level just below, as in ordered partitions.
     """
-    words = len(ranked.masks)
-    outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    words = len(families.masks)
+    excluded, required = np.empty(words, np.uint64), np.empty(words, np.uint64)
     for node in range(len(level)):
         if layered:
-            limits(ranked.candidates, node, level, level[node], outside, wanted)
+            partition_constraint(families.candidates, node, level, level[node], excluded, required)
         else:
-            predecessors(ranked.candidates, node, level, level[node], outside, wanted)
-        total = log_sum(ranked, node, outside, wanted)
-        put(ranked, node, draw(ranked, node, outside, wanted, total, rng), dag)
+            order_constraint(families.candidates, node, level, level[node], excluded, required)
+        total = log_sum(families, node, excluded, required)
+        set_parents(families, node, draw_family(families, node, excluded, required, total, rng), dag)
 
 
 @njit(cache=True, nogil=True)
-def _draw_order(ranked, F, Fb, reference, rng, level):  # type: ignore[no-untyped-def]
-    """An order by its weight, from the back: of what is left, i comes last by `α_i(S - i) F(S - i)`."""
+def _draw_order(families, F, Fb, reference, rng, level):  # type: ignore[no-untyped-def]
+    """Fill in `level` with an order drawn by its weight.
+
+    From the back: of the variables left, S, i comes last in proportion to `α_i(S - i) F(S - i)`. F (array)
+    and Fb (int32) of shape (2^n,) are the sums over subsets and their bands, `reference` of shape (n,) the
+    logs of the nodes' factors.
+    """
     n = len(level)
-    words = len(ranked.masks)
-    outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    words = len(families.masks)
+    excluded, required = np.empty(words, np.uint64), np.empty(words, np.uint64)
     weights = np.empty(n)
     for node in range(n):
         level[node] = 0
@@ -57,8 +78,8 @@ def _draw_order(ranked, F, Fb, reference, rng, level):  # type: ignore[no-untype
             if level[node] == 0:
                 rest = left ^ (1 << node)
                 if F[rest] > 0:
-                    predecessors(ranked.candidates, node, level, 1, outside, wanted)
-                    own = log_sum(ranked, node, outside, wanted) - reference[node]
+                    order_constraint(families.candidates, node, level, 1, excluded, required)
+                    own = log_sum(families, node, excluded, required) - reference[node]
                     weights[node] = own + np.log(F[rest]) + Fb[rest] * _BAND
                     top = max(top, weights[node])
         total = 0.0
@@ -78,17 +99,17 @@ def _draw_order(ranked, F, Fb, reference, rng, level):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def draw_by_orders(ranked, F, Fb, reference, rng, dags):  # type: ignore[no-untyped-def]
-    """An order and a DAG for each place in `dags`."""
+def draw_by_orders(families, F, Fb, reference, rng, dags):  # type: ignore[no-untyped-def]
+    """Draw an order and then a DAG for each of `dags`, a bool array of shape (count, n, n)."""
     level = np.empty(dags.shape[1], np.int64)
     for k in range(len(dags)):
-        _draw_order(ranked, F, Fb, reference, rng, level)
-        draw_dag(ranked, level, False, rng, dags[k])
+        _draw_order(families, F, Fb, reference, rng, level)
+        draw_dag(families, level, False, rng, dags[k])
 
 
 @njit(cache=True, nogil=True)
-def levels(dag, level):  # type: ignore[no-untyped-def]
-    """The length of the longest path into each node; False where there is a cycle."""
+def path_lengths(dag, level):  # type: ignore[no-untyped-def]
+    """Fill in the length of the longest path into each node; returns False where there is a cycle."""
     n = len(dag)
     waiting, free = np.empty(n, np.int64), np.empty(n, np.int64)
     head, tail = 0, 0
@@ -115,7 +136,7 @@ def levels(dag, level):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def descendants(dag, node, found):  # type: ignore[no-untyped-def]
-    """The node and all that directed paths lead to."""
+    """Fill in `found`, a bool array of shape (n,): the node and its descendants."""
     n = len(dag)
     for v in range(n):
         found[v] = v == node
@@ -133,26 +154,30 @@ def descendants(dag, node, found):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _free(ranked, dag, node, needed, found, outside, wanted):  # type: ignore[no-untyped-def]
-    """The log sum over parent sets of a node that close no cycle; with `needed` in them unless it is -1."""
+def _acyclic_sum(families, dag, node, needed, found, excluded, required):  # type: ignore[no-untyped-def]
+    """The log of the sum over the parent sets of a node that create no cycle.
+
+    Sets must contain `needed` unless that is -1. `found`: bool array of shape (n,); the constraint is left in
+    `excluded` and `required`.
+    """
     descendants(dag, node, found)
-    _clear(outside, wanted)
-    c = ranked.candidates.shape[1]
+    _clear(excluded, required)
+    c = families.candidates.shape[1]
     for p in range(c):
         bit = np.uint64(1) << np.uint64(p & 63)
-        other = ranked.candidates[node, p]
+        other = families.candidates[node, p]
         if found[other]:
-            outside[p >> 6] |= bit
+            excluded[p >> 6] |= bit
         elif other == needed:
-            wanted[p >> 6] |= bit
+            required[p >> 6] |= bit
     if needed < 0:
-        wanted[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
-    return log_sum(ranked, node, outside, wanted)
+        required[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
+    return log_sum(families, node, excluded, required)
 
 
 @njit(cache=True, nogil=True)
-def _pick(dag, rng):  # type: ignore[no-untyped-def]
-    """An edge, all alike, as `source · n + target`; and how many there are."""
+def _random_edge(dag, rng):  # type: ignore[no-untyped-def]
+    """An edge chosen uniformly, as `source · n + target`; and how many there are."""
     n = len(dag)
     edges, chosen = 0, -1
     for i in range(n):
@@ -169,8 +194,8 @@ def _pick(dag, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
-    """Take the parents of a node away and keep them, or put them back; how many they are."""
+def _move_parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
+    """Move the parents of a node from the DAG to `parents`, of shape (n,), or back; returns their number."""
     size = 0
     for v in range(len(dag)):
         if put_back:
@@ -183,39 +208,39 @@ def _parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def reverse(ranked, dag, rng):  # type: ignore[no-untyped-def]
-    """Turn an edge around and draw the parents of both its ends anew (Grzegorczyk and Husmeier 2008).
+def reverse_edge(families, dag, rng):  # type: ignore[no-untyped-def]
+    """Reverse a random edge and draw the parents of both its ends (Grzegorczyk and Husmeier 2008).
 
-    Stages 0 and 1 are the way back: the target's parents with the source among them, then the source's.
-    Stages 2 and 3 are the way there.
+    Stages 0 and 1 weigh the reverse move: the target's parents with the source among them, then the source's.
+    Stages 2 and 3 make the move. Returns whether it is accepted.
     """
     n = len(dag)
-    chosen, edges = _pick(dag, rng)
+    chosen, edges = _random_edge(dag, rng)
     if chosen < 0:
         return False
     a, b = chosen // n, chosen % n
-    words = len(ranked.masks)
-    outside, wanted = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    words = len(families.masks)
+    excluded, required = np.empty(words, np.uint64), np.empty(words, np.uint64)
     found = np.empty(n, np.bool_)
     old_a, old_b = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    more = -_parents(dag, a, old_a, False) - _parents(dag, b, old_b, False)
+    more = -_move_parents(dag, a, old_a, False) - _move_parents(dag, b, old_b, False)
     gain = 0.0
     for stage in range(4):
         node = b if stage % 3 == 0 else a
         needed = a if stage == 0 else (b if stage == 2 else -1)
-        total = _free(ranked, dag, node, needed, found, outside, wanted)
+        total = _acyclic_sum(families, dag, node, needed, found, excluded, required)
         if stage < 2:
             gain -= total
-            _parents(dag, b, old_b, stage == 0)
+            _move_parents(dag, b, old_b, stage == 0)
         else:
             gain += total
             if total == -np.inf:
                 break
-            put(ranked, node, draw(ranked, node, outside, wanted, total, rng), dag)
+            set_parents(families, node, draw_family(families, node, excluded, required, total, rng), dag)
             for v in range(n):
                 more += dag[v, node]
     if np.log(rng.random()) < gain + np.log(edges) - np.log(edges + more):
         return True
-    _parents(dag, a, old_a, True)
-    _parents(dag, b, old_b, True)
+    _move_parents(dag, a, old_a, True)
+    _move_parents(dag, b, old_b, True)
     return False

@@ -1,27 +1,28 @@
-"""DAGs from sampled orders: an order first, then the parents of every variable from those before it.
+"""DAGs from sampled orders: first an order, then the parents of every variable from those before it.
 
-The order is drawn exactly from the sums over subsets where there are few variables, else from the bucket
-orders that a Markov chain has visited. Either way a DAG has its probability under the posterior over orders.
+The order is drawn exactly from the sums over subsets where there are few variables, otherwise from the bucket
+orders that Markov chains visited. Either way a DAG occurs with its probability under the posterior over
+orders.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Index
 from polydag.errors import DataError, UsageError
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact import subset_lattice as lattice
-from polydag.posterior.families.sorted_families import rank
+from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.draws import BucketDraws
 from polydag.progress import report
 
-_PIECE = 200  # draws between two reports
+_PIECE = 200  # draws between two progress reports
 
 
 def check_count(count: int) -> None:
-    """Raise where there is nothing to draw."""
+    """Raise unless the number of DAGs is positive."""
     if count < 1:
         raise UsageError(f"The number of DAGs to draw must be positive; got {count}.")
 
@@ -34,7 +35,7 @@ def dags_by_orders(
     n_jobs: int = 1,
     memory: float | None = None,
 ) -> DagSamples:
-    """Independent DAGs from the posterior over orders, exactly.
+    """Independent, exact draws of DAGs from the posterior over orders.
 
     Parameters
     ----------
@@ -58,11 +59,11 @@ def dags_by_orders(
     F, Fb = lattice.forward(grid, values, n_jobs, "orders")
     if not F[-1] > 0:
         raise DataError("No order of the variables has an allowed parent set for every variable.")
-    ranked = rank(table)
+    families = sort_families(table)
     dags = np.empty((count, table.n, table.n), dtype=bool)
     for begin in range(0, count, _PIECE):
         piece = dags[begin : begin + _PIECE]
-        _kernels.draw_by_orders(ranked, F, Fb, values.reference, rng, piece)
+        _kernels.draw_by_orders(families, F, Fb, values.reference, rng, piece)
         report("DAGs", begin + len(piece), count)
     return DagSamples.pack(table.names, dags, "orders")
 
@@ -73,35 +74,35 @@ def dags_by_buckets(
     count: int,
     random_state: int | np.random.Generator | None = None,
 ) -> DagSamples:
-    """DAGs from bucket orders that a chain has visited: the states in turn, evenly over all chains.
+    """DAGs from bucket orders that chains visited, evenly over all chains.
 
     Parameters
     ----------
     table : FamilyTable
-        The table that the chain ran on.
+        The table that the chains ran on.
     draws : BucketDraws
-        Its states.
+        The bucket orders.
     count : int
-        How many DAGs; several of one state where there are more than states.
+        How many DAGs; several from one bucket order where there are more DAGs than these.
     random_state : int or Generator, optional
     """
     from polydag.posterior.dags import _drawing_kernels as _kernels
-    from polydag.posterior.mcmc.bucket_orders import BucketOrders, scaled
+    from polydag.posterior.mcmc.bucket_orders import BucketOrders
 
     check_count(count)
     rng = np.random.default_rng(random_state)
     states = draws.buckets.reshape(-1, table.n)
     size = int(np.bincount(states[0]).max())
-    orders = BucketOrders(scaled(table), size)
-    ranked = rank(table)
+    buckets = BucketOrders.of(table, size)
+    families = sort_families(table)
     dags = np.empty((count, table.n, table.n), dtype=bool)
-    for k, state in enumerate(states[spread(len(states), count)]):
-        order = orders.linear_order(np.argsort(state, kind="stable"), rng)
-        _kernels.draw_dag(ranked, np.argsort(order), False, rng, dags[k])
+    for k, state in enumerate(states[evenly_spaced(len(states), count)]):
+        order = buckets.linear_order(rng, np.argsort(state, kind="stable"))
+        _kernels.draw_dag(families, np.argsort(order), False, rng, dags[k])
         report("DAGs", k + 1, count)
     return DagSamples.pack(table.names, dags, "orders")
 
 
-def spread(available: int, count: int) -> NDArray[np.int64]:
-    """`count` numbers below `available`, as even as can be."""
+def evenly_spaced(available: int, count: int) -> Index:
+    """`count` indices below `available`, as evenly spaced as possible."""
     return (np.arange(count) * available // count).astype(np.int64)

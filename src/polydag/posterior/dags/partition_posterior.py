@@ -1,7 +1,6 @@
 """The posterior uniform over DAGs by Markov chains on ordered partitions (Kuipers and Moffa 2017).
 
-Given a partition, the probability of an edge is summed over all its DAGs; what is sampled is only which
-partition.
+Given a partition, the probability of an edge is summed over all its DAGs; only the partition is sampled.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.graph import Graph
-from polydag.posterior.dags.partitions import Partitions
+from polydag.posterior.dags.partitions import PartitionSampler
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc.chains import Length, run_chains
-from polydag.posterior.mcmc.order_posterior import ChainPosterior, what_chains_say
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
+from polydag.posterior.mcmc.driver import run_chains
+from polydag.posterior.mcmc.order_posterior import ChainPosterior, chain_results
 from polydag.posterior.orders.sampler import OrderSampler
-from polydag.posterior.orders.search import search
+from polydag.posterior.orders.search import find_starts
 from polydag.progress import report
 
 if TYPE_CHECKING:
-    from polydag.posterior.dags import DagSamples
+    from polydag.posterior.dags.samples import DagSamples
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 _FIRST, _FIRST_EACH = 5000, 1000  # steps of the first round: at least, and for each variable
-_STATES = 400  # that features and parent sets are averaged over, at most
-_BEST = 50  # states that the best network is looked for in
+_STATES = 400  # most partitions over which features and parent sets are averaged
+_BEST = 50  # partitions in which the best network is searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +36,10 @@ class PartitionDraws:
 
     Attributes
     ----------
-    levels : int array of shape (chains, draws, n)
+    levels : int16 array of shape (chains, draws, n)
         The part of each variable, counted from 0.
     log_weights : array of shape (chains, draws)
-        The logarithm of the sum over each partition's DAGs. Draws have the partitions' probabilities already.
+        The log of the sum over each partition's DAGs. Draws occur with the posterior probabilities already.
     """
 
     levels: NDArray[np.int16]
@@ -52,43 +51,43 @@ class PartitionPosterior(ChainPosterior):
     """The posterior uniform over DAGs, averaged over sampled partitions (`draws`)."""
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """DAGs of the sampled partitions, evenly over all chains; several of one where there are more."""
-        from polydag.posterior.dags import DagSamples
-        from polydag.posterior.dags.drawing import check_count, spread
+        """DAGs drawn from the sampled partitions, evenly over all chains."""
+        from polydag.posterior.dags.drawing import check_count, evenly_spaced
+        from polydag.posterior.dags.samples import DagSamples
 
         check_count(count)
         rng = np.random.default_rng(random_state)
-        space = Partitions(self._table())
-        states = self.draws.levels.reshape(-1, space.n)
-        dags = np.empty((count, space.n, space.n), dtype=bool)
-        for k, level in enumerate(states[spread(len(states), count)]):
-            dags[k] = space.dag(level, rng)
+        sampler = PartitionSampler.of(self._table())
+        states = self.draws.levels.reshape(-1, sampler.n)
+        dags = np.empty((count, sampler.n, sampler.n), dtype=bool)
+        for k, level in enumerate(states[evenly_spaced(len(states), count)]):
+            dags[k] = sampler.draw_dag(rng, level)
             report("DAGs", k + 1, count)
         return DagSamples.pack(self.names, dags, "dags")
 
     def families_of(self, node: int) -> Array:
         """The probability of each parent set of a variable, over an even choice of the sampled partitions."""
         table = self._table()
-        space = Partitions(table)
+        sampler = PartitionSampler.of(table)
         total = np.zeros(table.scores.shape[1])
         states = self._states()
         for level in states:
-            own = np.where(space.families(node, level), table.scores[node], -np.inf)
+            own = np.where(sampler.allowed_families(node, level), table.scores[node], -np.inf)
             weights = np.exp(own - own.max())
             total += weights / weights.sum()
         return total / len(states)
 
     def best_graph(self) -> tuple[Graph, float]:
-        """The network with the highest log score in the best sampled partitions; and that score."""
+        """The network with the highest log score within the best sampled partitions; its score."""
         table = self._table()
-        space = Partitions(table)
+        sampler = PartitionSampler.of(table)
         states, first = np.unique(self.draws.levels.reshape(-1, table.n), axis=0, return_index=True)
         weights = self.draws.log_weights.ravel()[first]
         best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
         for level in states[np.argsort(-weights, kind="stable")][:_BEST]:
             own = np.array(
                 [
-                    np.argmax(np.where(space.families(node, level), table.scores[node], -np.inf))
+                    np.argmax(np.where(sampler.allowed_families(node, level), table.scores[node], -np.inf))
                     for node in range(table.n)
                 ]
             )
@@ -99,11 +98,11 @@ class PartitionPosterior(ChainPosterior):
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
 
     def _ratio(self, changed: FamilyTable) -> float:
-        own, other = Partitions(self._table()), Partitions(changed)
+        own, other = PartitionSampler.of(self._table()), PartitionSampler.of(changed)
         return float(
             np.mean(
                 [
-                    np.exp(other.state(level).log_weight - own.state(level).log_weight)
+                    np.exp(other.init(level).log_weight - own.init(level).log_weight)
                     for level in self._states()
                 ]
             )
@@ -120,9 +119,7 @@ class PartitionPosterior(ChainPosterior):
 def partition_posterior(
     table: FamilyTable,
     *,
-    n_chains: int = 4,
-    n_steps: int | None = None,
-    burn_in: int | None = None,
+    chains: Chains = DEFAULT_CHAINS,
     n_jobs: int = 1,
     random_state: int | None = None,
     name: str = "partitions",
@@ -133,31 +130,28 @@ def partition_posterior(
     ----------
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
-    n_chains : int
-        Independent chains; at least 2 to see whether they agree.
-    n_steps : int, optional
-        The length of each chain, burn-in included, counted in edges that were tried to be turned around, from
-        a random state on. By default chains begin in good ones (`polydag.posterior.orders.search`), and the
-        length is doubled until they agree (`polydag.posterior.mcmc.chains`).
-    burn_in : int, optional
-        Steps at the beginning that are not used; half of all by default.
+    chains : Chains
+        How many chains, and how long. A step proposes the reversal of one edge. Where no length is given,
+        chains start from orders of high weight (`polydag.posterior.orders.search`), and their length is
+        doubled until they agree (`polydag.posterior.mcmc.driver`). Partitions have no buckets.
     n_jobs : int
         Processes (joblib, also by `joblib.parallel_config`); the draws do not depend on it.
     random_state : int, optional
         The seed.
     name : str
-        Of the checkpoints: two posteriors inside one recording need different names.
+        The name of the checkpoints: two posteriors inside one recording need different names.
     """
-    length = Length(n_chains, n_steps, burn_in, first=max(_FIRST, _FIRST_EACH * table.n))
-    space, starts, levels = Partitions(table), None, None
+    sampler = PartitionSampler.of(table)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
-    if n_steps is None:
+    starts, positions = None, None
+    if chains.n_steps is None:
         rng = np.random.default_rng(random_state)
-        starts = search(OrderSampler.of(table), n_chains, **options)
-        levels = [space.of_order(order, rng).level for order in starts.orders]
-    run = run_chains(space, length, starts=levels, **options)
+        starts = find_starts(OrderSampler.of(table), chains.n_chains, **options)
+        positions = [sampler.position_of_order(rng, order) for order in starts.orders]
+    first_round = max(_FIRST, _FIRST_EACH * table.n)
+    run = run_chains(sampler, chains, first_round=first_round, starts=positions, **options)
     return PartitionPosterior(
         draws=PartitionDraws(run.states, run.log_weights),
         n_jobs=n_jobs,
-        **what_chains_say(table, run, starts),
+        **chain_results(table, run, starts),
     )

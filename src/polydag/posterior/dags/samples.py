@@ -1,4 +1,4 @@
-"""Sampled DAGs, with weights, and what can be read off them: any feature, modular or not."""
+"""Sampled DAGs with weights, and the probability of any feature, modular or not."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
+from polydag.printing import rounded_repr
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Over = Literal["orders", "dags"]
 
-_AT_ONCE = 1 << 22  # cells of adjacency matrices that are unpacked together
+_AT_ONCE = 1 << 22  # cells of adjacency matrices that are unpacked at once
 
 
 class EquivalenceClass(NamedTuple):
-    """DAGs that no data can tell apart: their CPDAG, its probability, and how many were drawn of it."""
+    """A Markov equivalence class: its CPDAG, its probability, and how many of its DAGs were drawn."""
 
     graph: Graph
     probability: float
     n_dags: int
+
+    def __repr__(self) -> str:
+        return rounded_repr(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +44,12 @@ class DagSamples:
     names : tuple of str
         The variables.
     bits : uint8 array of shape (draws, bytes)
-        The adjacency matrices, row by row, eight cells a byte.
+        The adjacency matrices, row by row, eight cells per byte.
     log_weights : array of shape (draws,)
-        What each draw counts for, up to a common constant; all alike where draws come from the posterior
+        The log weight of each draw, up to a common constant; all equal where draws come from the posterior
         itself.
     over : {"orders", "dags"}
-        Which posterior the weighted draws stand for: uniform over orders, in which a DAG counts once for
+        The posterior that the weighted draws represent: uniform over orders, in which a DAG counts once for
         every order that agrees with it, or uniform over DAGs.
     """
 
@@ -57,7 +60,7 @@ class DagSamples:
 
     @classmethod
     def pack(cls, names: tuple[str, ...], dags: Mask, over: Over) -> DagSamples:
-        """From adjacency matrices `(draws, n, n)` that count alike."""
+        """Samples of equal weight from adjacency matrices of shape (draws, n, n)."""
         bits = np.packbits(dags.reshape(len(dags), len(names) ** 2), axis=1)
         return cls(names, bits, np.zeros(len(dags)), over)
 
@@ -66,7 +69,7 @@ class DagSamples:
 
     @property
     def adjacency(self) -> Mask:
-        """All adjacency matrices, `(draws, n, n)`."""
+        """All adjacency matrices, of shape (draws, n, n)."""
         return self._unpack(self.bits)
 
     def _unpack(self, bits: NDArray[np.uint8]) -> Mask:
@@ -79,19 +82,19 @@ class DagSamples:
 
     @property
     def weights(self) -> Array:
-        """What each draw counts for; they add up to 1."""
+        """The weight of each draw; weights sum to 1."""
         weights: Array = np.exp(self.log_weights - self.log_weights.max())
         weights /= weights.sum()
         return weights
 
     @property
     def effective_size(self) -> float:
-        """How many draws of equal weight are worth as much (Kish); draws of one chain still depend."""
+        """Kish's effective sample size of the weights; draws of one chain are correlated besides."""
         return float(1.0 / (self.weights**2).sum())
 
     @cached_property
-    def _distinct(self) -> tuple[NDArray[np.uint8], Array, NDArray[np.int64]]:
-        """The DAGs without repeats, with the weight of each and how often it was drawn."""
+    def _distinct(self) -> tuple[NDArray[np.uint8], Array, Index]:
+        """The DAGs without repetitions, the weight of each, and how often it was drawn."""
         rows, which, counts = np.unique(self.bits, axis=0, return_inverse=True, return_counts=True)
         weights = np.zeros(len(rows))
         np.add.at(weights, which.ravel(), self.weights)
@@ -105,7 +108,7 @@ class DagSamples:
             yield self._unpack(rows[begin : begin + step]), weights[begin : begin + step]
 
     def _mean(self, values: Callable[[Mask], Mask]) -> Array:
-        """The share of the weight for which each cell of a matrix is true."""
+        """The weighted mean of each cell of a matrix of truth values."""
         total = np.zeros((len(self.names), len(self.names)))
         for dags, weights in self._pieces():
             total += np.tensordot(weights, values(dags).astype(float), 1)
@@ -127,15 +130,15 @@ class DagSamples:
 
     @property
     def ancestors(self) -> pd.DataFrame:
-        """The probability that the row is an ancestor of the column: a directed path leads there."""
+        """The probability that the row is an ancestor of the column."""
         return self._frame(self._reached)
 
     def path(self, source: object, target: object) -> float:
-        """The probability that a directed path leads from one variable to another."""
+        """The probability of a directed path from one variable to another."""
         return float(self._reached[self._index(source), self._index(target)])
 
     def feature(self, function: Callable[[Graph], float]) -> float:
-        """The expectation of any function of a graph; True and False will do.
+        """The expectation of any function of a graph, which may return True and False.
 
         Examples
         --------
@@ -149,7 +152,7 @@ class DagSamples:
         return total
 
     def classes(self, most: int | None = None) -> list[EquivalenceClass]:
-        """Equivalence classes, the most probable first; `most` for so many of them."""
+        """Equivalence classes, the most probable first; at most `most` of them."""
         rows, weights, counts = self._distinct
         found: dict[bytes, tuple[Mask, float, int]] = {}
         for row, weight, count in zip(rows, weights, counts, strict=True):
@@ -160,10 +163,10 @@ class DagSamples:
         return [EquivalenceClass(Graph(one, self.names), share, drawn) for one, share, drawn in ordered]
 
     def over_dags(self) -> DagSamples:
-        """The same draws weighted for the posterior that is uniform over DAGs.
+        """The same draws, weighted for the posterior that is uniform over DAGs.
 
-        A DAG counts once instead of once for every order that agrees with it. Look at `effective_size`
-        before using the result: where few draws carry all the weight, partitions must be sampled instead.
+        A DAG counts once instead of once for every order that agrees with it. Check `effective_size` before
+        using the result: where few draws carry all the weight, sample partitions instead.
         """
         from polydag.posterior.exact.linear_extensions import log_extension_counts
 

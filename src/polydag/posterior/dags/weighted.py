@@ -1,8 +1,8 @@
-"""The posterior uniform over DAGs: by weighted draws from orders where that works, else by partitions.
+"""The posterior uniform over DAGs: exact, by weighted draws from orders, or by sampled partitions.
 
 Under the posterior over orders a DAG counts once for every order that agrees with it. Draws from there,
-divided by that number, stand for the posterior in which it counts once. How many of the draws are left in
-effect depends on the problem: often half of them for few variables, next to none for many.
+divided by that number, represent the posterior in which it counts once. The effective sample size depends on
+the problem: often half of the draws for few variables, close to none for many.
 """
 
 from __future__ import annotations
@@ -11,67 +11,70 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import UsageError
+from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.drawing import dags_by_orders
+from polydag.posterior.dags.exact_uniform import ExactDagPosterior, exact_dag_posterior
 from polydag.posterior.dags.partition_posterior import PartitionPosterior, partition_posterior
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import jobs
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
-Method = Literal["auto", "exact", "mcmc"]
+Method = Literal["auto", "exact", "weighted", "mcmc"]
 
 DRAWS = 10_000
 MIN_EFFECTIVE = 1000.0
-_PILOT = 1000  # draws that show whether weights will do
+_PILOT = 1000  # draws that show whether weights suffice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedPosterior(ExactPosterior):
     """The posterior uniform over DAGs from weighted draws (`draws`, a `DagSamples`).
 
-    The orders of the draws are exact, hence its method; what is sampled is the DAG.
+    The orders of the draws are exact; only the DAGs are sampled.
     """
 
     @property
     def effective_size(self) -> float:
-        """How many draws of equal weight are worth as much."""
+        """Kish's effective sample size of the draws."""
         return self._samples().effective_size
 
     @property
     def n_steps(self) -> int:
-        """How many DAGs were drawn."""
+        """The number of DAGs drawn."""
         return len(self._samples())
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row: how many DAGs were drawn, and how many are left in effect."""
+        """One row: the number of DAGs drawn, and their effective sample size."""
         import pandas as pd
 
         return pd.DataFrame([{"draws": self.n_steps, "effective_size": self.effective_size}])
 
     @property
     def mixed(self) -> bool:
-        """Whether enough draws are left in effect."""
+        """Whether the effective sample size is large enough."""
         return self.effective_size >= MIN_EFFECTIVE
 
     def disagreement(self) -> str:
-        """What is wrong with too few effective draws, and what to do."""
+        """What is wrong if the effective sample size is too small, and what to do about it."""
         return (
-            f"Weights leave {self.effective_size:.0f} of {len(self._samples())} draws in effect (at least "
-            f"{MIN_EFFECTIVE:.0f} wanted): most orders are those of DAGs that hardly count when DAGs are "
-            "uniform. Sample partitions instead (method='mcmc')."
+            f"The {len(self._samples())} weighted draws have an effective sample size of "
+            f"{self.effective_size:.0f} (should be at least {MIN_EFFECTIVE:.0f}): most orders agree with "
+            "DAGs that have little weight when the prior is uniform over DAGs. Sample partitions instead "
+            "(method='mcmc')."
         )
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """Independent DAGs from orders, with weights that make them uniform over DAGs."""
+        """Independent DAGs from orders, weighted to be uniform over DAGs."""
         return super().sample_dags(count, random_state).over_dags()
 
     def families_of(self, node: int) -> Array:
@@ -91,11 +94,11 @@ class WeightedPosterior(ExactPosterior):
         return self.draws
 
 
-def _family_numbers(table: FamilyTable, samples: DagSamples, node: int) -> NDArray[np.int64]:
-    """Which set of the table the node has in each draw."""
+def _family_numbers(table: FamilyTable, samples: DagSamples, node: int) -> Index:
+    """The index of the node's parent set in each draw."""
     columns, which = np.unique(samples.adjacency[:, :, node], axis=0, return_inverse=True)
     numbers = np.array([table.index(node, np.flatnonzero(column)) for column in columns])
-    result: NDArray[np.int64] = numbers[which.ravel()]
+    result: Index = numbers[which.ravel()]
     return result
 
 
@@ -124,7 +127,7 @@ def weighted_posterior(
     n_jobs : int
         Threads for the sums over subsets.
     memory : float, optional
-        Bytes that may be used; what is available by default.
+        Bytes that may be used; by default what is available.
     random_state : int, optional
         The seed.
     """
@@ -133,14 +136,14 @@ def weighted_posterior(
     threads = jobs(n_jobs)
     samples = dags_by_orders(table, draws, random_state, n_jobs=threads, memory=memory).over_dags()
     edges = samples.edges.to_numpy()
-    # The error of a weighted mean of independent draws.
+    # The standard error of a weighted mean of independent draws.
     squares = np.tensordot(samples.weights**2, (samples.adjacency - edges) ** 2, 1)
     i, j = np.nonzero(~np.eye(table.n, dtype=bool))
     labels = np.array(table.names, dtype=object)
     return WeightedPosterior(
         names=table.names,
         probabilities=edges,
-        method="exact",
+        method="weighted",
         candidates=table.candidates,
         sets=table.sets,
         draws=samples,
@@ -157,44 +160,44 @@ def dag_posterior(
     table: FamilyTable,
     *,
     method: Method = "auto",
-    n_chains: int = 4,
-    n_steps: int | None = None,
-    burn_in: int | None = None,
+    chains: Chains = DEFAULT_CHAINS,
     n_jobs: int = 1,
     memory: float | None = None,
     random_state: int | None = None,
-) -> WeightedPosterior | PartitionPosterior:
+) -> ExactDagPosterior | WeightedPosterior | PartitionPosterior:
     """The posterior of every edge, uniform over DAGs.
 
     Parameters
     ----------
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
-    method : {"auto", "exact", "mcmc"}
-        "exact" draws DAGs from exact orders and weights them; "mcmc" samples partitions; "auto" takes
-        weights where orders fit and a first thousand draws shows that enough will be left in effect.
-    n_chains, n_steps, burn_in : int, optional
-        Of the chains; see `partition_posterior`.
+    method : {"auto", "exact", "weighted", "mcmc"}
+        "exact" sums over all DAGs; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples
+        ordered partitions. "auto" is exact where that fits into memory and takes at most 20 seconds;
+        otherwise it weights draws if orders fit and a pilot of a thousand draws shows that enough of them
+        remain in effect, and samples partitions if not.
+    chains : Chains
+        How many chains of partitions, and how long; see `partition_posterior`.
     n_jobs : int
         Threads for sums, processes for chains.
     memory : float, optional
-        Bytes that may be used; what is available by default.
+        Bytes that may be used; by default what is available.
     random_state : int, optional
         The seed.
     """
-    if method == "exact" or (method == "auto" and _weights_do(table, n_jobs, memory, random_state)):
+    if method == "exact" or (method == "auto" and exact_uniform.fits(table.n, memory)):
+        return exact_dag_posterior(table, memory=memory)
+    if method == "weighted" or (method == "auto" and _weights_suffice(table, n_jobs, memory, random_state)):
         return weighted_posterior(table, n_jobs=n_jobs, memory=memory, random_state=random_state)
-    return partition_posterior(
-        table, n_chains=n_chains, n_steps=n_steps, burn_in=burn_in, n_jobs=n_jobs, random_state=random_state
-    )
+    return partition_posterior(table, chains=chains, n_jobs=n_jobs, random_state=random_state)
 
 
-def _weights_do(table: FamilyTable, n_jobs: int, memory: float | None, random_state: int | None) -> bool:
+def _weights_suffice(table: FamilyTable, n_jobs: int, memory: float | None, random_state: int | None) -> bool:
     if not fits(table.n, memory):
         return False
     try:
         pilot = dags_by_orders(table, _PILOT, random_state, n_jobs=jobs(n_jobs), memory=memory).over_dags()
-    except UsageError:  # a DAG that has too many linear extensions to count
+    except UsageError:  # a DAG has too many linear extensions to count
         return False
-    # With some room: the effective share of few draws is rather too high.
+    # With a margin, since the effective share of few draws is biased upwards.
     return pilot.effective_size / _PILOT * DRAWS > 2 * MIN_EFFECTIVE

@@ -1,7 +1,19 @@
-"""Compiled counting of linear extensions, with what was counted before kept in a table.
+"""Compiled counting of linear extensions with memoisation.
 
-A set S of elements is a word of 64 bits. Sets are convex all the way, since only minimal or maximal elements
-are taken off; direct relations are then all it takes to see what is minimal in S.
+A set S of elements is a word of 64 bits. All sets are convex, since only minimal or maximal elements are
+removed, so that direct relations determine what is minimal in S.
+
+Shapes of arguments that several kernels share:
+
+below, above : uint64 arrays of shape (n,)
+    The direct predecessors and successors of each element.
+choose : array of shape (65, 65)
+    Binomial coefficients.
+keys : uint64 array of shape (slots,)
+values : array of shape (slots,)
+    A hash table of the sets counted so far; slots is a power of two.
+used : int array of shape (1,)
+    How many slots are taken.
 """
 
 from __future__ import annotations
@@ -14,7 +26,7 @@ _ONE = np.uint64(1)
 
 @njit(cache=True, nogil=True)
 def _slot(keys, S):  # type: ignore[no-untyped-def]
-    """Where a set is kept, or would be."""
+    """The slot of a set, or the free slot where it belongs."""
     last = np.uint64(len(keys) - 1)
     h = S * np.uint64(0x9E3779B97F4A7C15)
     at = (h >> np.uint64(32)) & last
@@ -25,6 +37,7 @@ def _slot(keys, S):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _size(S):  # type: ignore[no-untyped-def]
+    """The number of elements."""
     size = 0
     while S:
         S &= S - _ONE
@@ -34,7 +47,7 @@ def _size(S):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _lowest(S):  # type: ignore[no-untyped-def]
-    """The number of the lowest bit."""
+    """The index of the lowest bit."""
     v = 0
     while not S & _ONE:
         S >>= _ONE
@@ -44,7 +57,7 @@ def _lowest(S):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _component(below, above, S):  # type: ignore[no-untyped-def]
-    """What hangs together with the first element of S."""
+    """The connected component of the first element of S."""
     found, fresh = np.uint64(0), S & (~S + _ONE)
     while fresh:
         v = _lowest(fresh)
@@ -73,8 +86,8 @@ def _ends(below, above, S):  # type: ignore[no-untyped-def]
 def count(below, above, S, choose, keys, values, used):  # type: ignore[no-untyped-def]
     """The number of linear extensions of S; -1 where the table is full.
 
-    Parts that nothing connects are counted one by one and shuffled; else the first (or the last) element
-    is each of the minimal (maximal) ones in turn. Of those with the same relations one stands for all.
+    Components are counted separately and interleaved. Within a component each of the minimal elements in turn
+    is the first, or each of the maximal ones the last. One element stands for all with the same relations.
     """
     size = _size(S)
     if size <= 1:
@@ -107,7 +120,7 @@ def count(below, above, S, choose, keys, values, used):  # type: ignore[no-untyp
             result += twins * part
     if result < 0 or 2 * (used[0] + 1) > len(keys):
         return -1.0
-    at = _slot(keys, S)  # others have been put in meanwhile
+    at = _slot(keys, S)  # other sets have been stored in the meantime
     keys[at] = S
     values[at] = result
     used[0] += 1

@@ -1,13 +1,28 @@
 """Compiled sums over the lattice of subsets, block by block.
 
-A set S of n variables is a number with n bits: its `low` lower bits are the place in a block, the others name
-the block. `α_i(U) = Σ_{π ⊆ U} β_i(π)` is never stored: each block's share is made again when needed, in the
-cache, from the families whose upper part fits (families come in groups with the same upper part) and a zeta
-transform of the lower bits. Sets U without i are written with bit i taken out.
+A set S of n variables is a number of n bits: its `low` lower bits are the place in a block, the others are
+the index of the block. `α_i(U) = Σ_{π ⊆ U} β_i(π)` is never stored: the part of each block is computed when
+needed, within the cache, from the families whose upper part is contained (families are grouped by their upper
+part) and a zeta transform over the lower bits. Sets U without i are written with bit i removed.
 
-Sums over orders have no limit in size, so F and B are kept as a mantissa in [2^-500, 2^500) and a *band*, a
-power of 2^1000. α is a plain number where its logarithms span less than one band, and has bands of its own
-elsewhere. Zero is a mantissa 0 in the band `NOTHING`.
+Sums over orders are unbounded, so F and B are kept as a mantissa in [2^-500, 2^500) and a *band*, a power of
+2^1000. α is a plain number where its logs span less than one band, and has bands otherwise. Zero is a
+mantissa of 0 in the band `NOTHING`.
+
+Shapes of arguments that several kernels share:
+
+blocks : int array
+    The blocks to compute.
+begin, group_mask, group_begin, place
+    The families, as in `Lattice`.
+value, band, wide
+    Their scores, as in `Values`.
+F, Fb, B, Bb : arrays of shape (2^n,)
+    Mantissas (float64) and bands (int32).
+a, ab : arrays of one block, or half of one
+    Mantissas and bands of α.
+weight, weight_b : arrays of shape (families,)
+    Mantissas and bands of the families' weights.
 """
 
 from __future__ import annotations
@@ -18,13 +33,16 @@ from numba import njit
 NOTHING = -(1 << 24)
 _UP, _DOWN = 2.0**1000, 2.0**-1000
 _HIGH, _LOW = 2.0**500, 2.0**-500
-_CHUNK = 4  # bits of a chunk: loops over 16 neighbours, which the processor does side by side
+_CHUNK = 4  # bits of a chunk: loops over 16 neighbours are vectorised
 
 
 @njit(cache=True, nogil=True)
 def _sum(v, b, t, tb):  # type: ignore[no-untyped-def]
-    """`v·2^(1000 b) + t·2^(1000 tb)`, normalised; v is, t lies within [2^-1000, 2^1000]. Free of branches."""
-    b = b if v > 0.0 else NOTHING  # a zero must not keep what lies in lower bands away
+    """`v·2^(1000 b) + t·2^(1000 tb)`, normalised, without branches.
+
+    v is normalised, and t lies within [2^-1000, 2^1000].
+    """
+    b = b if v > 0.0 else NOTHING  # a zero must not hide values in lower bands
     tb = tb if t > 0.0 else NOTHING
     d = tb - b
     keep = 1.0 if d <= 0 else (_DOWN if d == 1 else 0.0)
@@ -38,13 +56,13 @@ def _sum(v, b, t, tb):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _without(number, bit):  # type: ignore[no-untyped-def]
-    """The number with one (zero) bit taken out."""
+    """The number with one bit, which is zero, removed."""
     return ((number >> (bit + 1)) << bit) | (number & ((1 << bit) - 1))
 
 
 @njit(cache=True, nogil=True)
 def _zeta(a):  # type: ignore[no-untyped-def]
-    """Sums over subsets, in place."""
+    """Sums over subsets, in place; `a` has 2^k entries."""
     size = len(a)
     step = 1
     if size >= 8:
@@ -72,7 +90,7 @@ def _zeta(a):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _zeta_up(a):  # type: ignore[no-untyped-def]
-    """Sums over supersets, in place."""
+    """Sums over supersets, in place; `a` has 2^k entries."""
     size = len(a)
     step = 1
     if size >= 8:
@@ -100,7 +118,7 @@ def _zeta_up(a):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _zeta_wide(a, ab, up):  # type: ignore[no-untyped-def]
-    """The same with bands, over subsets or over supersets."""
+    """Sums over subsets, or over supersets if `up`, of numbers with bands."""
     size = len(a)
     step = 1
     while step < size:
@@ -114,7 +132,7 @@ def _zeta_wide(a, ab, up):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _alpha(upper, node, begin, group_mask, group_begin, place, value, band, wide, a, ab):  # type: ignore[no-untyped-def]
-    """`α_node` over one block."""
+    """α of a node over one block, whose upper part without the node is `upper`."""
     a[:] = 0.0
     ab[:] = NOTHING if wide else 0
     for g in range(begin[node], begin[node + 1]):
@@ -134,14 +152,14 @@ def _alpha(upper, node, begin, group_mask, group_begin, place, value, band, wide
 
 @njit(cache=True, nogil=True)
 def _add_products(v, b, a, ab, f, fb):  # type: ignore[no-untyped-def]
-    """`v += a · f`, element by element."""
+    """`v += a · f`, element by element, with bands."""
     for k in range(len(v)):
         v[k], b[k] = _sum(v[k], b[k], a[k] * f[k], ab[k] + fb[k])
 
 
 @njit(cache=True, nogil=True)
 def forward(blocks, n, low, begin, group_mask, group_begin, place, value, band, wide, F, Fb):  # type: ignore[no-untyped-def]
-    """`F(S) = Σ_{i ∈ S} α_i(S - i) F(S - i)` over some blocks; those of their subsets must be done."""
+    """`F(S) = Σ_{i ∈ S} α_i(S - i) F(S - i)` over some blocks, after those of their subsets."""
     size = 1 << low
     half = max(size >> 1, 1)
     alpha, alpha_b = np.empty((low, half)), np.empty((low, half), np.int32)
@@ -193,9 +211,9 @@ def forward(blocks, n, low, begin, group_mask, group_begin, place, value, band, 
 def backward(  # type: ignore[no-untyped-def]
     blocks, n, low, begin, group_mask, group_begin, place, value, band, wide, F, Fb, B, Bb, weight, weight_b
 ):  # fmt: skip
-    """`B(S) = Σ_{i ∉ S} α_i(S) B(S + i)` over some blocks; those of their supersets must be done.
+    """`B(S) = Σ_{i ∉ S} α_i(S) B(S + i)` over some blocks, after those of their supersets.
 
-    On the way `Σ_{U ⊇ π} F(U) B(U + i) / F(V)` is added to the weight of each family (i, π).
+    At the same time `Σ_{U ⊇ π} F(U) B(U + i) / F(V)` is added to the weight of each family (i, π).
     """
     size = 1 << low
     half = max(size >> 1, 1)
@@ -260,7 +278,7 @@ def backward(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _share(f, fb, w, wb, scale, scale_b):  # type: ignore[no-untyped-def]
-    """`f · w / F(V)`, normalised."""
+    """`f · w / F(V)`, normalised, with bands; `scale` and `scale_b` are 1 / F(V) and its band."""
     b = fb + wb - scale_b
     v = f * scale
     b = b + 1 if v >= _HIGH else (b - 1 if v < _LOW else b)
@@ -272,12 +290,12 @@ def _share(f, fb, w, wb, scale, scale_b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _collect(upper, node, begin, group_mask, group_begin, place, wide, a, ab, weight, weight_b):  # type: ignore[no-untyped-def]
-    """Add one block's sums over supersets to the families of a node."""
+    """Add the sums over supersets of one block to the weights of a node's families."""
     if wide:
         _zeta_wide(a, ab, True)
     else:
         for k in range(len(a)):
-            # What lies beyond one band is out of reach of any family's score.
+            # Beyond one band no score of a family makes a difference.
             d = ab[k]
             a[k] = a[k] * (1.0 if d == 0 else (_UP if d == 1 else (_DOWN if d == -1 else 0.0)))
         _zeta_up(a)
@@ -294,7 +312,10 @@ def _collect(upper, node, begin, group_mask, group_begin, place, wide, a, ab, we
 
 @njit(cache=True, nogil=True)
 def best(blocks, n, low, begin, group_mask, group_begin, place, score, H):  # type: ignore[no-untyped-def]
-    """`H(S) = max_{i ∈ S} max_{π ⊆ S - i} log β_i(π) + H(S - i)` (Silander and Myllymäki 2006)."""
+    """`H(S) = max_{i ∈ S} max_{π ⊆ S - i} log β_i(π) + H(S - i)` (Silander and Myllymäki 2006).
+
+    `score`, of shape (families,), are log scores; H has the shape (2^n,).
+    """
     size = 1 << low
     half = max(size >> 1, 1)
     top = np.empty((low, half))
@@ -325,6 +346,7 @@ def best(blocks, n, low, begin, group_mask, group_begin, place, score, H):  # ty
 
 @njit(cache=True, nogil=True)
 def _highest(upper, node, begin, group_mask, group_begin, place, score, a):  # type: ignore[no-untyped-def]
+    """The highest log score of a node's families within each set of one block."""
     a[:] = -np.inf
     for g in range(begin[node], begin[node + 1]):
         if group_mask[g] & ~upper:

@@ -1,9 +1,9 @@
-"""How many orders agree with a DAG: its linear extensions.
+"""The number of orders that agree with a DAG: its linear extensions.
 
-Dynamic programming over the sets that are left when the first or last elements are taken off, cut into
-connected components wherever they fall apart (Kangas, Hankala, Niinimäki and Koivisto 2016). The work depends
-on the DAG: sparse ones of 40 variables take milliseconds, wide and tangled ones do not end. Counting stops
-with an error where too many sets would have to be kept.
+Dynamic programming over the sets that remain when first or last elements are removed, split into connected
+components wherever possible (Kangas, Hankala, Niinimäki and Koivisto 2016). The work depends on the DAG:
+sparse DAGs of 40 variables take milliseconds, wide and dense ones are out of reach. Counting stops with an
+error where too many sets would have to be stored.
 """
 
 from __future__ import annotations
@@ -14,32 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Array, Mask
 from polydag.errors import UsageError
-
-Mask = NDArray[np.bool_]
-Array = NDArray[np.float64]
 
 MOST_SETS = 1 << 21
 _WORD = 64
 _CHOOSE = np.array([[float(math.comb(a, k)) for k in range(_WORD + 1)] for a in range(_WORD + 1)])
-_FEW = 1 << 12  # sets for which there is room at first
+_FEW = 1 << 12  # sets that the table can hold at first
 
 
 def log_extensions(dag: Mask, most_sets: int = MOST_SETS) -> float:
-    """The logarithm of the number of linear extensions of a DAG.
+    """The log of the number of linear extensions of a DAG.
 
     Parameters
     ----------
     dag : bool array of shape (n, n)
         `[i, j]` is the edge `i -> j`.
     most_sets : int
-        How many sets may be kept on the way; more raise a `UsageError`.
+        How many sets may be stored; more raise a `UsageError`.
     """
     return float(log_extension_counts(np.asarray(dag, dtype=bool)[None], most_sets)[0])
 
 
 def log_extension_counts(dags: Mask, most_sets: int = MOST_SETS) -> Array:
-    """The same for several DAGs, `(draws, n, n)`; equal ones are counted once."""
+    """The same for DAGs of shape (draws, n, n); equal ones are counted once."""
     flat = np.packbits(dags.reshape(len(dags), -1), axis=1)
     _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     counts = np.array([_log_count(dags[k], most_sets) for k in first])
@@ -48,7 +46,7 @@ def log_extension_counts(dags: Mask, most_sets: int = MOST_SETS) -> Array:
 
 
 def _log_count(dag: Mask, most_sets: int) -> float:
-    """One DAG: components share nothing but the places in the order."""
+    """One DAG; its components are counted separately and interleaved."""
     paths = orientation.reachable(dag)
     direct = dag & ~((paths.astype(np.float32) @ paths.astype(np.float32)) > 0)
     joined = orientation.reachable(direct | direct.T)
@@ -79,7 +77,7 @@ def _log_count(dag: Mask, most_sets: int) -> float:
 
 
 def _count(dag: Mask, most_sets: int) -> float:
-    """The extensions of a connected DAG; -1 where even the largest table is too small."""
+    """The number of extensions of a connected DAG; -1 where even the largest table is too small."""
     from polydag.posterior.exact._linear_extensions_kernels import count
 
     below, above = _words(dag.T), _words(dag)

@@ -14,12 +14,12 @@ from polydag.posterior.families.threads import jobs
 from polydag.posterior.features import ModularPosterior
 
 if TYPE_CHECKING:
-    from polydag.posterior.dags import DagSamples
+    from polydag.posterior.dags.samples import DagSamples
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactPosterior(ModularPosterior):
-    """The posterior of a table of families over all orders."""
+    """The exact posterior of a table of families over all orders."""
 
     def best_graph(self) -> tuple[Graph, float]:
         """A network with the highest log score, its edges weighted by probability; and that score."""
@@ -29,8 +29,8 @@ class ExactPosterior(ModularPosterior):
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), score
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """Independent DAGs from the posterior over orders; the sums over subsets are made again for them."""
-        from polydag.posterior.dags import dags_by_orders
+        """Independent DAGs from the posterior over orders; this computes the sums over subsets again."""
+        from polydag.posterior.dags.drawing import dags_by_orders
 
         return dags_by_orders(self._table(), count, random_state, n_jobs=self.n_jobs)
 
@@ -49,9 +49,9 @@ def exact_posterior(table: FamilyTable, *, n_jobs: int = 1, memory: float | None
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
     n_jobs : int
-        Threads; -1 for as many as there are processors.
+        Threads; -1 for all processors.
     memory : float, optional
-        Bytes that may be used; what is available by default. More variables than fit raise a `UsageError`.
+        Bytes that may be used; by default what is available. More variables than fit raise a `UsageError`.
     """
     lattice.require_fit(table.n, memory)
     threads = jobs(n_jobs)

@@ -1,9 +1,9 @@
-"""Exact sums and maxima over all orders of the variables, by dynamic programming over their subsets.
+"""Exact sums and maxima over all orders of the variables, by dynamic programming over subsets.
 
-The weight of an order is `Π_i α_i(U_i)`, U_i being what stands before i and `α_i(U) = Σ_{π ⊆ U} β_i(π)` (the
-tasks paper, eq. 1; Koivisto and Sood 2004). With `F` summed over orders of S from the front and `B` from the
-back, a family has the probability `β_i(π) Σ_{U ⊇ π} F(U) B(U + i) / F(V)` (Koivisto 2006). Memory is that of
-F and B alone.
+The weight of an order is `Π_i α_i(U_i)`, where U_i are the variables before i and `α_i(U) = Σ_{π ⊆ U} β_i(π)`
+(the tasks paper, eq. 1; Koivisto and Sood 2004). With F(S) the sum over the orders of S and B(S) that over
+the orders of the variables after S, a family has the probability `β_i(π) Σ_{U ⊇ π} F(U) B(U + i) / F(V)`
+(Koivisto 2006). Only F and B are kept in memory.
 """
 
 from __future__ import annotations
@@ -14,30 +14,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
 from polydag.posterior.families.memory import in_words, require_memory, usable_memory
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import run
 from polydag.progress import report
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Bands = NDArray[np.int32]
 
 LOW_BITS = 12  # a block of 4096 numbers stays in the first-level cache
-_SPAN = 620.0  # logarithms of α within this are plain numbers; the rest of a band is left for sums
+_SPAN = 620.0  # nats: α within this range are plain numbers; the rest of a band is left for sums
 _BAND = 1000 * np.log(2.0)
-_MOST = 40  # variables, beyond which no machine of the day has the memory
-_BYTES = 12.0  # a mantissa and a band
-_PATIENCE = 200.0  # seconds: what takes longer is not begun unless asked for
+_MOST = 40  # variables, beyond which no present machine has enough memory
+_BYTES = 12.0  # of a mantissa and a band
+_PATIENCE = 200.0  # seconds beyond which the exact method is not chosen automatically
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Families by node, and within a node by the upper part of the parent set (see `_kernels`).
+    """Families by node and by the upper part of the parent set (see `_subset_lattice_kernels`).
 
-    `order` says which family of `table.scores.ravel()` stands where; families with a score of -inf are left
-    out.
+    Families with a score of -inf are left out.
+
+    Attributes
+    ----------
+    n, low : int
+        The number of variables, and of lower bits.
+    begin : int array of shape (n + 1,)
+        Where the groups of each node begin.
+    group_mask : int array of shape (groups,)
+        The upper part of the parent sets of a group.
+    group_begin : int array of shape (groups + 1,)
+        Where the families of each group begin.
+    place : int32 array of shape (families,)
+        The lower part of each parent set.
+    order : int array of shape (families,)
+        The index of each family in `table.scores.ravel()`.
     """
 
     n: int
@@ -57,17 +70,26 @@ class Lattice:
 
     @property
     def families(self) -> tuple[Index, Index, Index, NDArray[np.int32]]:
-        """What all kernels take."""
+        """The arguments that all kernels take."""
         return self.begin, self.group_mask, self.group_begin, self.place
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """β of each family as a mantissa and a band, up to a factor `exp(reference[i])` of its node."""
+    """β of each family as a mantissa and a band, up to a factor `exp(reference[i])` of its node.
+
+    Attributes
+    ----------
+    value : array of shape (families,)
+    band : int32 array of shape (families,)
+    wide : bool array of shape (n,)
+        Nodes whose values need bands.
+    reference : array of shape (n,)
+    """
 
     value: Array
     band: Bands
-    wide: NDArray[np.bool_]
+    wide: Mask
     reference: Array
 
 
@@ -80,7 +102,7 @@ def lattice(table: FamilyTable) -> Lattice:
     for node in range(n):
         usable = np.flatnonzero(table.scores[node] > -np.inf)
         members = table.members(node)[usable]
-        # Bit `node` is taken out of the numbers of sets without it.
+        # Bit `node` is removed from the numbers of sets, which do not contain it.
         bits = np.where(members < 0, 0, np.int64(1) << np.maximum(members - (members > node), 0))
         number = bits.sum(axis=1)
         split = low - (node < low)
@@ -100,7 +122,7 @@ def lattice(table: FamilyTable) -> Lattice:
 
 
 def scaled(table: FamilyTable, grid: Lattice, plain: bool | None = None) -> Values:
-    """β as the kernels take it; `plain=False` gives every node bands, as only wide ranges need them."""
+    """β as the kernels read it; `plain=False` gives every node bands, which only wide ranges need."""
     scores = table.scores.ravel()[grid.order]
     bounds = grid.group_begin[grid.begin]
     value, band = np.empty(len(scores)), np.zeros(len(scores), dtype=np.int32)
@@ -125,15 +147,15 @@ def scaled(table: FamilyTable, grid: Lattice, plain: bool | None = None) -> Valu
 
 
 def total(grid: Lattice, values: Values, n_jobs: int = 1) -> float:
-    """The logarithm of the sum over all orders."""
+    """The log of the sum over all orders."""
     F, Fb = forward(grid, values, n_jobs, "orders")
-    return _logarithm(F[-1], Fb[-1]) + float(values.reference.sum())
+    return _log(F[-1], Fb[-1]) + float(values.reference.sum())
 
 
 def family_posterior(
     table: FamilyTable, grid: Lattice, values: Values, n_jobs: int = 1
 ) -> tuple[Array, float]:
-    """The probability of every family, in the shape of `table.scores`; and the log of the sum over orders."""
+    """The probability of every family, of the shape of `table.scores`, and the log of the sum over orders."""
     from polydag.posterior.exact import _subset_lattice_kernels as _kernels
 
     F, Fb = forward(grid, values, n_jobs, "orders, from the front")
@@ -162,12 +184,12 @@ def family_posterior(
             band == 0, 1.0, np.where(band > 0, 2.0**1000, np.where(band == -1, 2.0**-1000, 0.0))
         )
         posterior[grid.order] += values.value * weight * factor
-    log_total = _logarithm(F[-1], Fb[-1]) + float(values.reference.sum())
+    log_total = _log(F[-1], Fb[-1]) + float(values.reference.sum())
     return posterior.reshape(table.scores.shape), log_total
 
 
 def best_families(table: FamilyTable, grid: Lattice, n_jobs: int = 1) -> tuple[Index, float]:
-    """The number of each node's parent set in a network with the highest score, and that score."""
+    """The index of each node's parent set in a network with the highest score, and that score."""
     from polydag.posterior.exact import _subset_lattice_kernels as _kernels
 
     scores = table.scores.ravel()[grid.order]
@@ -203,7 +225,7 @@ def _masks(table: FamilyTable, node: int) -> Index:
 
 
 def forward(grid: Lattice, values: Values, n_jobs: int, task: str) -> tuple[Array, Bands]:
-    """F of every set, as a mantissa and a band, up to the factors `exp(reference)` of its members."""
+    """F of every set as mantissas and bands, of shape (2^n,), up to the factors `exp(reference)`."""
     from polydag.posterior.exact import _subset_lattice_kernels as _kernels
 
     F, Fb = np.empty(1 << grid.n), np.empty(1 << grid.n, dtype=np.int32)
@@ -218,18 +240,18 @@ def forward(grid: Lattice, values: Values, n_jobs: int, task: str) -> tuple[Arra
 
 
 def _by_layer(layers: list[Index], work: Callable[[tuple[int, Index]], None], n_jobs: int, task: str) -> None:
-    """Blocks of one layer do not depend on each other; a thread has one share of them."""
+    """Process blocks layer by layer; the blocks of a layer are independent and shared between threads."""
     size = sum(len(layer) for layer in layers)
     done = 0
     for layer in layers:
-        # A copy, since the kernels are compiled for contiguous arrays only.
+        # Copied, since the kernels are compiled for contiguous arrays.
         pieces = [(thread, layer[thread::n_jobs].copy()) for thread in range(min(n_jobs, len(layer)))]
         for _, piece in run(work, pieces, n_jobs):
             done += len(piece)
             report(task, done, size)
 
 
-def _logarithm(mantissa: float, band: int) -> float:
+def _log(mantissa: float, band: int) -> float:
     return float(np.log(mantissa) + band * _BAND) if mantissa > 0 else -np.inf
 
 
@@ -239,18 +261,18 @@ def memory(n: int) -> float:
 
 
 def seconds(n: int) -> float:
-    """About how long the posterior of n variables takes on one core of the day."""
+    """The approximate time that the posterior of n variables takes on one core."""
     return 1e-8 * n * 2.0**n
 
 
 def fits(n: int, limit: float | None = None) -> bool:
-    """Whether n variables are few enough for the memory, and for a wait of a few minutes."""
+    """Whether n variables fit into memory, and the exact method takes a few minutes at most."""
     have = usable_memory() if limit is None else limit
     return n < _MOST and memory(n) <= have and seconds(n) <= _PATIENCE
 
 
 def require_fit(n: int, limit: float | None = None) -> None:
-    """Raise when n variables are too many for the memory, with how many would fit."""
+    """Raise if n variables do not fit into memory, and say how many do."""
 
     def what_fits(have: float) -> str:
         most = max((k for k in range(1, _MOST) if memory(k) <= have), default=0)

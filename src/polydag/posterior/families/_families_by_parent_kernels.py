@@ -1,4 +1,4 @@
-"""Compiled gathering of families by pairs (see `Pairs`)."""
+"""Compiled grouping of sorted families by parent (see `FamiliesByParent`)."""
 
 from __future__ import annotations
 
@@ -9,36 +9,48 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def count(ranked, n):  # type: ignore[no-untyped-def]
-    """How many families of u have v, at `u · n + v`."""
-    sets, number = ranked.sets, ranked.number
+def count(families, n):  # type: ignore[no-untyped-def]
+    """The number of families of u that contain v, at `u · n + v`: an int array of shape (n²,)."""
+    sets, number = families.sets, families.number
     counts = np.zeros(n * n, dtype=np.int64)
     for u in range(n):
-        for f in range(ranked.start[ranked.first[u]], ranked.start[ranked.first[u + 1]]):
+        for f in range(families.start[families.first[u]], families.start[families.first[u + 1]]):
             for k in range(sets.shape[1]):
                 c = sets[number[f], k]
                 if c >= 0:
-                    counts[u * n + ranked.candidates[u, c]] += 1
+                    counts[u * n + families.candidates[u, c]] += 1
     return counts
 
 
 @njit(cache=True, nogil=True)
-def gather(ranked, n, begin):  # type: ignore[no-untyped-def]
-    """The masks and log scores of each pair's families, from `begin` on; falling, as they were."""
-    sets, number, words = ranked.sets, ranked.number, len(ranked.masks)
+def gather(families, n, begin):  # type: ignore[no-untyped-def]
+    """Masks and log scores of the families of each pair, in decreasing order of score.
+
+    Parameters
+    ----------
+    families : SortedFamilies
+    begin : int array of shape (n² + 1,)
+        Where the families of each pair begin.
+
+    Returns
+    -------
+    masks : uint64 array of shape (words, begin[-1])
+    scores : array of shape (begin[-1],)
+    """
+    sets, number, words = families.sets, families.number, len(families.masks)
     masks = np.empty((words, begin[-1]), dtype=np.uint64)
     scores = np.empty(begin[-1])
     at = begin.copy()
     for u in range(n):
-        for b in range(ranked.first[u], ranked.first[u + 1]):
-            for f in range(ranked.start[b], ranked.start[b + 1]):
-                score = ranked.reference[b] + math.log(ranked.values[f])
+        for b in range(families.first[u], families.first[u + 1]):
+            for f in range(families.start[b], families.start[b + 1]):
+                score = families.reference[b] + math.log(families.values[f])
                 for k in range(sets.shape[1]):
                     c = sets[number[f], k]
                     if c >= 0:
-                        pair = u * n + ranked.candidates[u, c]
+                        pair = u * n + families.candidates[u, c]
                         scores[at[pair]] = score
                         for w in range(words):
-                            masks[w, at[pair]] = ranked.masks[w, f]
+                            masks[w, at[pair]] = families.masks[w, f]
                         at[pair] += 1
     return masks, scores

@@ -14,12 +14,12 @@ import math
 import numpy as np
 from numba import njit
 
-from polydag.scores.gaussian_form import DETERMINED
 from polydag.scores.pseudocounts import PER_CELL, PER_OCCUPIED, PER_TABLE
 
 _DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
 _FULL = 255
 _SMALL = 16  # up to this count, logarithms shared by many cells are cheaper than log-gammas
+_LOST = 1e-14  # share of a variance, below which what is left of it is rounding
 _ROUNDING = 1e-12  # what is left of a sum of weights after taking all of them out again
 
 
@@ -264,10 +264,7 @@ def _rising_sum(counts, totals, seen, begin, extra, cell):  # type: ignore[no-un
 
 @njit(cache=True, nogil=True)
 def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyped-def]
-    """Log determinants of R over the sets one larger than the prefixes, by Cholesky.
-
-    A member that others determine keeps a share of `DETERMINED` and explains nothing more.
-    """
+    """Log determinants of R over the sets one larger than the prefixes, by Cholesky; NaN if singular."""
     n = len(R)
     k = prefixes.shape[1]
     L = np.zeros((k + 1, k + 1))
@@ -275,18 +272,15 @@ def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyp
     for line in range(len(prefixes)):
         base, total = start[k + 1], 0.0
         for i in range(k):
-            member = prefixes[line, i]
-            base += choose[member, i + 1]
-            left = R[member, member]
-            for j in range(i):
-                value = R[member, prefixes[line, j]]
+            base += choose[prefixes[line, i], i + 1]
+            for j in range(i + 1):
+                value = R[prefixes[line, i], prefixes[line, j]]
                 for t in range(j):
                     value -= L[i, t] * L[j, t]
-                L[i, j] = value / L[j, j]
-                left -= L[i, j] * L[i, j]
-            floor = DETERMINED * R[member, member]
-            L[i, i] = math.sqrt(left) if left > floor else np.inf
-            total += math.log(max(left, floor))
+                if i == j and not value > _LOST * R[prefixes[line, i], prefixes[line, i]]:
+                    value = math.nan
+                L[i, j] = math.sqrt(value) if i == j else value / L[j, j]
+            total += 2.0 * math.log(L[i, i])
         for e in range(prefixes[line, k - 1] + 1 if k else 0, n):
             left = R[e, e]
             for i in range(k):
@@ -295,7 +289,8 @@ def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyp
                     value -= row[t] * L[i, t]
                 row[i] = value / L[i, i]
                 left -= row[i] * row[i]
-            out[base + choose[e, k + 1], 0] = total + math.log(max(left, DETERMINED * R[e, e]))
+            lost = not left > _LOST * R[e, e]
+            out[base + choose[e, k + 1], 0] = math.nan if lost else total + math.log(left)
 
 
 @njit(cache=True, nogil=True)

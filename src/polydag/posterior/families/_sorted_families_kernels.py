@@ -1,74 +1,87 @@
-"""Compiled sums over ranked families (see `Ranked`), all as logarithms.
+"""Compiled sums over sorted families (see `SortedFamilies`).
 
-`outside` are the bits that a family must not have, `wanted` those of which it must have one.
+Shapes of arguments that several kernels share:
+
+families : SortedFamilies
+excluded, required : uint64 arrays of shape (words,)
+    The constraint of a state on the families of a node: a family must have none of the excluded bits and at
+    least one of the required bits.
+level : int array of shape (n,)
+    The part of each variable in an ordered partition, or its place in an order.
+
+Sums are returned as logs.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
-_REST = -33.0  # log of the share of a sum that may be left out: 5e-15
-_SMALL = -28.0  # the same for probabilities, which are of size 1: 7e-13
+_REST = -33.0  # log of the share of a sum that may be left out, 5e-15
+_SMALL = -28.0  # log of the probability that may be left out, 7e-13
 
 
 @njit(cache=True, nogil=True)
-def _clear(outside, wanted):  # type: ignore[no-untyped-def]
-    for w in range(len(outside)):
-        outside[w] = 0
-        wanted[w] = 0
+def _clear(excluded, required):  # type: ignore[no-untyped-def]
+    """Set all bits of a constraint to zero."""
+    for w in range(len(excluded)):
+        excluded[w] = 0
+        required[w] = 0
 
 
 @njit(cache=True, nogil=True)
-def limits(candidates, node, level, own, outside, wanted):  # type: ignore[no-untyped-def]
-    """What a node on level `own` may have: parents on lower levels, one of them on the level just below.
+def partition_constraint(candidates, node, level, own, excluded, required):  # type: ignore[no-untyped-def]
+    """Fill in the constraint of an ordered partition on a node of part `own`.
 
-    On level 0 nothing is wanted, since there can be no parents.
+    Parents lie in earlier parts, at least one of them in the part just before. In part 0 there are no
+    parents, and no bit is required but the one that every family has.
     """
-    _clear(outside, wanted)
+    _clear(excluded, required)
     c = candidates.shape[1]
     for p in range(c):
         where = level[candidates[node, p]]
         bit = np.uint64(1) << np.uint64(p & 63)
         if where >= own:
-            outside[p >> 6] |= bit
+            excluded[p >> 6] |= bit
         elif where == own - 1:
-            wanted[p >> 6] |= bit
+            required[p >> 6] |= bit
     if own == 0:
-        wanted[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
+        required[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
 
 
 @njit(cache=True, nogil=True)
-def predecessors(candidates, node, level, own, outside, wanted):  # type: ignore[no-untyped-def]
-    """As `limits`, with nothing wanted on any level."""
-    _clear(outside, wanted)
+def order_constraint(candidates, node, level, own, excluded, required):  # type: ignore[no-untyped-def]
+    """Fill in the constraint of an order on a node at place `own`: parents come before it."""
+    _clear(excluded, required)
     c = candidates.shape[1]
     for p in range(c):
         if level[candidates[node, p]] >= own:
-            outside[p >> 6] |= np.uint64(1) << np.uint64(p & 63)
-    wanted[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
+            excluded[p >> 6] |= np.uint64(1) << np.uint64(p & 63)
+    required[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _narrow(masks, values, lo, hi, outside, wanted):  # type: ignore[no-untyped-def]
-    """The sum of a block with masks of one word."""
+def _narrow(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyped-def]
+    """The sum over one block with masks of one word: masks and values of shape (families,)."""
     own, value = masks[lo:hi], values[lo:hi]
     result = 0.0
     for f in range(len(own)):
         mask = own[f]
-        result += value[f] if (mask & outside) == 0 and (mask & wanted) != 0 else 0.0
+        result += value[f] if (mask & excluded) == 0 and (mask & required) != 0 else 0.0
     return result
 
 
 @njit(cache=True, nogil=True)
-def _wide(masks, values, lo, hi, outside, wanted):  # type: ignore[no-untyped-def]
-    """The same with more words."""
+def _wide(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyped-def]
+    """The sum over one block with masks of several words: masks of shape (words, families)."""
     result = 0.0
     for f in range(lo, hi):
         bad, hit = np.uint64(0), np.uint64(0)
         for w in range(len(masks)):
-            bad |= masks[w, f] & outside[w]
-            hit |= masks[w, f] & wanted[w]
+            bad |= masks[w, f] & excluded[w]
+            hit |= masks[w, f] & required[w]
         if bad == 0 and hit != 0:
             result += values[f]
     return result
@@ -76,7 +89,7 @@ def _wide(masks, values, lo, hi, outside, wanted):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _add(total, reference, found, other):  # type: ignore[no-untyped-def]
-    """`total·e^reference + found·e^other`; the first that is not zero gives the reference."""
+    """`total·exp(reference) + found·exp(other)`; the first nonzero summand sets the reference."""
     if found == 0:
         return total, reference
     if total == 0:
@@ -86,44 +99,47 @@ def _add(total, reference, found, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _log(total, reference):  # type: ignore[no-untyped-def]
+    """The log of `total·exp(reference)`."""
     return np.log(total) + reference if total > 0 else -np.inf
 
 
 @njit(cache=True, nogil=True)
-def _block(ranked, b, outside, wanted):  # type: ignore[no-untyped-def]
-    lo, hi = ranked.start[b], ranked.start[b + 1]
-    if len(ranked.masks) == 1:
-        return _narrow(ranked.masks[0], ranked.values, lo, hi, outside[0], wanted[0])
-    return _wide(ranked.masks, ranked.values, lo, hi, outside, wanted)
+def _block(families, b, excluded, required):  # type: ignore[no-untyped-def]
+    """The sum over the allowed families of block b, relative to the block's reference."""
+    lo, hi = families.start[b], families.start[b + 1]
+    if len(families.masks) == 1:
+        return _narrow(families.masks[0], families.values, lo, hi, excluded[0], required[0])
+    return _wide(families.masks, families.values, lo, hi, excluded, required)
 
 
 @njit(cache=True, nogil=True)
-def log_sum(ranked, node, outside, wanted, enough=-np.inf):  # type: ignore[no-untyped-def]
-    """The logarithm of the sum over the families that a state allows; less than `enough` does not matter."""
+def log_sum(families, node, excluded, required, enough=-np.inf):  # type: ignore[no-untyped-def]
+    """The log of the sum over the allowed families; parts of it below `enough` (a log) may be left out."""
     total, reference = 0.0, 0.0
-    for b in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[b] < enough:
+    for b in range(families.first[node], families.first[node + 1]):
+        if families.tail[b] < enough:
             break
-        found = _block(ranked, b, outside, wanted)
+        found = _block(families, b, excluded, required)
         if found > 0:
-            total, reference = _add(total, reference, found, ranked.reference[b])
+            total, reference = _add(total, reference, found, families.reference[b])
             enough = max(enough, np.log(total) + reference + _REST)
     return _log(total, reference)
 
 
 @njit(cache=True, nogil=True)
-def log_sum_before(ranked, node, place):  # type: ignore[no-untyped-def]
-    """The same for the families whose parents have places before the node's.
+def log_sum_before(families, node, place):  # type: ignore[no-untyped-def]
+    """The log of the sum over the families whose parents have places before that of the node.
 
-    It looks at the parents one by one, which is quicker than masks where there are few families.
+    Checks the parents one by one, which is faster than masks where there are few families. `place` is an int
+    array of shape (n,).
     """
-    sets, number, candidates = ranked.sets, ranked.number, ranked.candidates[node]
+    sets, number, candidates = families.sets, families.number, families.candidates[node]
     total, reference, enough = 0.0, 0.0, -np.inf
-    for b in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[b] < enough:
+    for b in range(families.first[node], families.first[node + 1]):
+        if families.tail[b] < enough:
             break
         found = 0.0
-        for f in range(ranked.start[b], ranked.start[b + 1]):
+        for f in range(families.start[b], families.start[b + 1]):
             allowed = True
             for k in range(sets.shape[1]):
                 c = sets[number[f], k]
@@ -131,21 +147,21 @@ def log_sum_before(ranked, node, place):  # type: ignore[no-untyped-def]
                     allowed = False
                     break
             if allowed:
-                found += ranked.values[f]
+                found += families.values[f]
         if found > 0:
-            total, reference = _add(total, reference, found, ranked.reference[b])
+            total, reference = _add(total, reference, found, families.reference[b])
             enough = np.log(total) + reference + _REST
     return _log(total, reference)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _narrow_parts(masks, values, lo, hi, outside, wanted, bit):  # type: ignore[no-untyped-def]
-    """The sums of a block by whether a family has what is wanted, and whether it has one bit."""
+def _narrow_parts(masks, values, lo, hi, excluded, required, bit):  # type: ignore[no-untyped-def]
+    """Three sums over one block with masks of one word; see `log_sums_by_candidate`."""
     own, value = masks[lo:hi], values[lo:hi]
     without, both, alone = 0.0, 0.0, 0.0
     for f in range(len(own)):
         mask = own[f]
-        inside, hit, has = (mask & outside) == 0, (mask & wanted) != 0, (mask & bit) != 0
+        inside, hit, has = (mask & excluded) == 0, (mask & required) != 0, (mask & bit) != 0
         without += value[f] if inside and hit and not has else 0.0
         both += value[f] if inside and hit and has else 0.0
         alone += value[f] if inside and not hit and has else 0.0
@@ -153,14 +169,14 @@ def _narrow_parts(masks, values, lo, hi, outside, wanted, bit):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def _wide_parts(masks, values, lo, hi, outside, wanted, word, bit):  # type: ignore[no-untyped-def]
-    """The same with more words."""
+def _wide_parts(masks, values, lo, hi, excluded, required, word, bit):  # type: ignore[no-untyped-def]
+    """Three sums over one block with masks of several words; see `log_sums_by_candidate`."""
     without, both, alone = 0.0, 0.0, 0.0
     for f in range(lo, hi):
         bad, hit = np.uint64(0), np.uint64(0)
         for w in range(len(masks)):
-            bad |= masks[w, f] & outside[w]
-            hit |= masks[w, f] & wanted[w]
+            bad |= masks[w, f] & excluded[w]
+            hit |= masks[w, f] & required[w]
         if bad != 0:
             continue
         if masks[word, f] & bit:
@@ -174,28 +190,29 @@ def _wide_parts(masks, values, lo, hi, outside, wanted, word, bit):  # type: ign
 
 
 @njit(cache=True, nogil=True)
-def log_parts(ranked, node, outside, wanted, position):  # type: ignore[no-untyped-def]
-    """Sums with and without the candidate at one position, as logarithms.
+def log_sums_by_candidate(families, node, excluded, required, position):  # type: ignore[no-untyped-def]
+    """Three sums over families without excluded bits, split by the candidate at one position.
 
-    Of the families inside: what is wanted without the candidate; what is wanted with it; the candidate
-    without anything else that is wanted. `position` is -1 for no candidate of the node.
+    The first is over families that have a required bit and not the candidate, the second over those that have
+    both, the third over those that have the candidate and no required bit. `position` is -1 if the variable
+    in question is not a candidate parent of the node.
     """
     a, b, c = 0.0, 0.0, 0.0
     ra, rb, rc = 0.0, 0.0, 0.0
     enough = -np.inf
-    narrow = len(ranked.masks) == 1
+    narrow = len(families.masks) == 1
     word = max(position, 0) >> 6
     bit = np.uint64(1) << np.uint64(position & 63) if position >= 0 else np.uint64(0)
-    for block in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[block] < enough:
+    for block in range(families.first[node], families.first[node + 1]):
+        if families.tail[block] < enough:
             break
-        lo, hi = ranked.start[block], ranked.start[block + 1]
+        lo, hi = families.start[block], families.start[block + 1]
         if narrow:
-            x, y, z = _narrow_parts(ranked.masks[0], ranked.values, lo, hi, outside[0], wanted[0], bit)
+            x, y, z = _narrow_parts(families.masks[0], families.values, lo, hi, excluded[0], required[0], bit)
         else:
-            x, y, z = _wide_parts(ranked.masks, ranked.values, lo, hi, outside, wanted, word, bit)
+            x, y, z = _wide_parts(families.masks, families.values, lo, hi, excluded, required, word, bit)
         if x + y + z > 0:
-            other = ranked.reference[block]
+            other = families.reference[block]
             a, ra = _add(a, ra, x, other)
             b, rb = _add(b, rb, y, other)
             c, rc = _add(c, rc, z, other)
@@ -207,58 +224,122 @@ def log_parts(ranked, node, outside, wanted, position):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def allowed(ranked, f, outside, wanted):  # type: ignore[no-untyped-def]
-    """Whether a state allows one family."""
+def allowed(families, f, excluded, required):  # type: ignore[no-untyped-def]
+    """Whether the constraint allows family f."""
     bad, hit = np.uint64(0), np.uint64(0)
-    for w in range(len(ranked.masks)):
-        bad |= ranked.masks[w, f] & outside[w]
-        hit |= ranked.masks[w, f] & wanted[w]
+    for w in range(len(families.masks)):
+        bad |= families.masks[w, f] & excluded[w]
+        hit |= families.masks[w, f] & required[w]
     return bad == 0 and hit != 0
 
 
 @njit(cache=True, nogil=True)
-def draw(ranked, node, outside, wanted, total, rng):  # type: ignore[no-untyped-def]
-    """One of the families that a state allows, by their scores; `total` is the logarithm of their sum."""
+def draw_family(families, node, excluded, required, total, rng):  # type: ignore[no-untyped-def]
+    """Draw one of the allowed families in proportion to its score; `total` is the log of their sum.
+
+    Families that the constraint rules out may score any number of nats more than the best allowed one, so
+    that `exp(reference - total)` overflows. Blocks without an allowed family are therefore skipped before
+    they are scaled; in all others the difference is at most the span of a block. If rounding leaves a
+    remainder, it goes to the best allowed family.
+    """
     left = rng.random()
-    last = -1
-    for b in range(ranked.first[node], ranked.first[node + 1]):
-        factor = np.exp(ranked.reference[b] - total)
-        share = factor * _block(ranked, b, outside, wanted)
-        if share == 0:
+    best = -1
+    for b in range(families.first[node], families.first[node + 1]):
+        found = _block(families, b, excluded, required)
+        if found == 0:
             continue
-        last = b
-        if share > left:
-            break
-        left -= share
-    chosen = -1
-    factor = np.exp(ranked.reference[last] - total)
-    for f in range(ranked.start[last], ranked.start[last + 1]):
-        if allowed(ranked, f, outside, wanted):
-            chosen = f
-            left -= factor * ranked.values[f]
-            if left < 0:
-                break
-    return chosen
+        factor = np.exp(families.reference[b] - total)
+        if best >= 0 and found * factor <= left:
+            left -= found * factor
+            continue
+        for f in range(families.start[b], families.start[b + 1]):
+            if allowed(families, f, excluded, required):
+                if best < 0:
+                    best = f
+                left -= factor * families.values[f]
+                if left < 0:
+                    return f
+    return best
 
 
 @njit(cache=True, nogil=True)
-def shares(ranked, node, outside, wanted, total, result):  # type: ignore[no-untyped-def]
-    """The probability of each edge into the node, given what a state allows; `result` has one per parent."""
-    masks, values, number, sets = ranked.masks, ranked.values, ranked.number, ranked.sets
-    own = np.zeros(ranked.candidates.shape[1] + 1)  # the last for places without a member
-    for b in range(ranked.first[node], ranked.first[node + 1]):
-        if ranked.tail[b] < total + _SMALL:
+def parent_probabilities(families, node, excluded, required, total, result):  # type: ignore[no-untyped-def]
+    """Fill in `result`, of shape (n,): the probability of each edge into the node given the constraint.
+
+    `total` is the log of the sum over the allowed families.
+    """
+    masks, values, number, sets = families.masks, families.values, families.number, families.sets
+    own = np.zeros(families.candidates.shape[1] + 1)  # the last entry collects padding
+    for b in range(families.first[node], families.first[node + 1]):
+        if families.tail[b] < total + _SMALL:
             break
-        factor = np.exp(ranked.reference[b] - total)
-        for f in range(ranked.start[b], ranked.start[b + 1]):
+        factor = np.exp(families.reference[b] - total)
+        for f in range(families.start[b], families.start[b + 1]):
             bad, hit = np.uint64(0), np.uint64(0)
             for w in range(len(masks)):
-                bad |= masks[w, f] & outside[w]
-                hit |= masks[w, f] & wanted[w]
+                bad |= masks[w, f] & excluded[w]
+                hit |= masks[w, f] & required[w]
             if bad == 0 and hit != 0:
                 for k in range(sets.shape[1]):
                     own[sets[number[f], k]] += factor * values[f]
     for v in range(len(result)):
         result[v] = 0.0
     for p in range(len(own) - 1):
-        result[ranked.candidates[node, p]] = own[p]
+        result[families.candidates[node, p]] = own[p]
+
+
+@njit(cache=True, nogil=True)
+def cut(scores, begin, shortest, longest, span):  # type: ignore[no-untyped-def]
+    """Cut lists of decreasing log scores into blocks.
+
+    The first block of a list has at most `shortest` families, each following one at most twice as many up to
+    `longest`, and the scores of a block differ by at most `span`.
+
+    Parameters
+    ----------
+    scores : array of shape (families,)
+    begin : int array of shape (lists + 1,)
+
+    Returns
+    -------
+    first : int array of shape (lists + 1,)
+    start : int array of shape (blocks + 1,)
+    """
+    first = np.zeros(len(begin), dtype=np.int64)
+    start = np.zeros(len(scores) + 1, dtype=np.int64)
+    blocks = 0
+    for one in range(len(begin) - 1):
+        most = shortest
+        f = begin[one]
+        while f < begin[one + 1]:
+            top, end = scores[f], min(f + most, begin[one + 1])
+            f += 1
+            while f < end and scores[f] >= top - span:
+                f += 1
+            blocks += 1
+            start[blocks] = f
+            most = min(2 * most, longest)
+        first[one + 1] = blocks
+    return first, start[: blocks + 1].copy()
+
+
+@njit(cache=True, nogil=True)
+def scale(scores, first, start):  # type: ignore[no-untyped-def]
+    """Scores relative to the best of their block, the best scores, and log sums from each block on.
+
+    `scores`, `first` and `start` as for `cut`; returns values of shape (families,), reference and tail of
+    shape (blocks,).
+    """
+    values = np.empty(len(scores))
+    reference, tail = np.empty(len(start) - 1), np.empty(len(start) - 1)
+    for one in range(len(first) - 1):
+        rest = -np.inf
+        for b in range(first[one + 1] - 1, first[one] - 1, -1):
+            reference[b] = scores[start[b]]
+            total = 0.0
+            for f in range(start[b], start[b + 1]):
+                values[f] = math.exp(scores[f] - reference[b])
+                total += values[f]
+            rest = np.logaddexp(rest, math.log(total) + reference[b])
+            tail[b] = rest
+    return values, reference, tail

@@ -1,4 +1,4 @@
-"""Candidate parents: where all sets of all variables are too many, the best few of each node."""
+"""Candidate parents: the best few of each node, where there are too many parent sets of all variables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
 from polydag.posterior.families import subsets
-from polydag.posterior.families.table import Index, family_table
+from polydag.posterior.families.table import family_table
 from polydag.scores.families import Score
 
 MANY_FAMILIES = 30_000_000  # a table of 240 MB
@@ -19,7 +19,7 @@ MANY_FAMILIES = 30_000_000  # a table of 240 MB
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Who was kept, and what was given up.
+    """The candidate parents of each node, and the gains by which they were chosen.
 
     Attributes
     ----------
@@ -30,10 +30,10 @@ class Candidates:
     """
 
     kept: Index
-    gains: NDArray[np.float64]
+    gains: Array
 
     def best_left_out(self, node: int) -> float:
-        """The largest gain among the variables that are no candidates of the node."""
+        """The largest gain among the variables that are not candidates of the node."""
         out = np.ones(len(self.gains), dtype=bool)
         out[self.kept[node]] = False
         out[node] = False
@@ -41,22 +41,22 @@ class Candidates:
 
 
 def how_many(n: int, max_parents: int) -> int:
-    """The largest number of candidates a node that keeps the table of families within bounds."""
+    """The largest number of candidates per node that keeps the table of families within bounds."""
     allowed = [c for c in range(max_parents, n) if n * subsets.n_subsets(c, max_parents) <= MANY_FAMILIES]
     return allowed[-1] if allowed else min(max_parents, n - 1)
 
 
 def choose_candidates(score: Score, count: int, masks: Masks, *, n_jobs: int = 1) -> Candidates:
-    """The `count` candidates of each node that are best as its only parent.
+    """The `count` candidates of each node with the highest score as its only parent.
 
     Required parents come first and forbidden ones last. A variable that matters only together with another
-    may be lost; larger counts guard against it.
+    one may be missed; larger counts reduce that risk.
     """
     return common_candidates([score], count, masks, n_jobs=n_jobs)
 
 
 def common_candidates(scores: Sequence[Score], count: int, masks: Masks, *, n_jobs: int = 1) -> Candidates:
-    """The same candidates for several tasks: those that are best alone in any of them."""
+    """Common candidates for several tasks: those with the largest gain as the only parent in any task."""
     names = scores[0].names
     n = len(names)
     if not 1 <= count <= n - 1:

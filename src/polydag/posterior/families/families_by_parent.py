@@ -1,7 +1,7 @@
-"""The families of each node that have a certain parent, from the best to the worst.
+"""The families of each node that contain a given parent, sorted by score.
 
-Where one variable moves and others stay, the sums of a node change by its families with that variable alone:
-a small part of them all, which are looked up here.
+When one variable moves and the others stay, the sums of a node change only by its families that contain that
+variable. These are a small part of all families and are listed here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.posterior.families.sorted_families import Ranked, blocks
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from polydag.arrays import Array, Index
+from polydag.posterior.families.sorted_families import SortedFamilies, cut_into_blocks
 
 
-class Pairs(NamedTuple):
-    """As `Ranked`, with the families of u that have v at number `u · n + v`."""
+class FamiliesByParent(NamedTuple):
+    """As `SortedFamilies`, with the families of node u that contain parent v as list number `u · n + v`."""
 
     first: Index
     start: Index
@@ -27,20 +25,22 @@ class Pairs(NamedTuple):
     reference: Array
     tail: Array
 
-    def sums(self, n: int) -> Array:
-        """The logarithm of the sum of the families of u that have v, `[u, v]`."""
+    def log_sums(self, n: int) -> Array:
+        """The log of the sum over the families of u that contain v, at `[u, v]`."""
         there = self.first[1:] > self.first[:-1]
         result = np.full(n * n, -np.inf)
         result[there] = self.tail[self.first[:-1][there]]
         return result.reshape(n, n)
 
 
-def pairs(ranked: Ranked) -> Pairs:
-    """Gather the families of every pair of variables."""
+def group_by_parent(families: SortedFamilies) -> FamiliesByParent:
+    """List the families of every node by each of their parents."""
     from polydag.posterior.families._families_by_parent_kernels import count, gather
 
-    n = len(ranked.candidates)
-    begin = np.concatenate([[0], np.cumsum(count(ranked, n))])
-    masks, scores = gather(ranked, n, begin)
-    first, start, values, reference, tail = blocks(scores, begin)
-    return Pairs(first, start, masks, values, reference, tail)
+    n = len(families.candidates)
+    begin = np.concatenate([[0], np.cumsum(count(families, n))])
+    masks, scores = gather(families, n, begin)
+    blocks = cut_into_blocks(scores, begin)
+    return FamiliesByParent(
+        blocks.first, blocks.start, masks, blocks.values, blocks.reference, blocks.tail
+    )  # fmt: skip

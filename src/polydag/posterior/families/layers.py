@@ -127,9 +127,10 @@ class CountLayers:
 class DeterminantLayers:
     """Layers of a Gaussian score."""
 
-    def __init__(self, form: GaussianForm) -> None:
+    def __init__(self, form: GaussianForm, names: tuple[str, ...]) -> None:
         self.group = form.group
         self.n_groups = len(form.terms)
+        self._names = names
         self.base = np.array([form.terms[g].base[node] for node, g in enumerate(form.group)])
         self._terms = form.terms
 
@@ -146,6 +147,13 @@ class DeterminantLayers:
             _kernels.determinant_layer(prefixes, R, start, choose, logdet)
 
         def finish() -> tuple[Array, Array]:
+            if len(lost := np.flatnonzero(np.isnan(logdet[:, 0]))):
+                members = subsets.numbered(len(variables), top + 1)[lost[0]]
+                names = [self._names[v] for v in variables[members[members >= 0]]]
+                raise DataError(
+                    f"Columns {', '.join(names)} are linearly dependent, as far as numbers of this scale can "
+                    "tell. Drop one of them, or standardise the columns."
+                )
             size = np.repeat(np.arange(top + 2), np.diff(start))[:, None]
             constant = np.array([0.0, *(terms.constant(k) for k in range(top + 1))])
             half = np.multiply(0.5 * (terms.power + terms.growth * size), logdet, dtype=np.float64)
@@ -161,7 +169,7 @@ def layers_of(score: Score) -> Layers | None:
     """What scores a whole layer of sets at once; None for a score that is of neither form."""
     form = getattr(score, "form", None)
     if isinstance(form, GaussianForm):
-        return DeterminantLayers(form)
+        return DeterminantLayers(form, score.names)
     return CountLayers(form) if isinstance(form, DirichletForm) else None
 
 

@@ -1,6 +1,6 @@
-"""Structure priors on families: by the number of parents, by edge, and what is known for certain.
+"""Structure priors on families: by the number of parents, by edge, and background knowledge.
 
-A prior multiplies each family's score; it needs no normalisation, since a factor of a node's own cancels.
+A prior multiplies each family's score. It need not be normalised, since a constant factor of a node cancels.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
 from polydag.posterior.families.table import FamilyTable
 
-Array = NDArray[np.float64]
 StructurePrior = Literal["fair", "uniform"]
 
 
@@ -41,7 +41,7 @@ def edge_probabilities(given: Any, names: tuple[str, ...]) -> Array:
         given = labelled.reindex(index=list(names), columns=list(names)).to_numpy()
     matrix = np.array(given, dtype=float)
     if matrix.shape != (len(names), len(names)):
-        raise DataError(f"An edge prior of the shape {matrix.shape} does not fit {len(names)} variables.")
+        raise DataError(f"The edge prior has the shape {matrix.shape}, but there are {len(names)} variables.")
     np.fill_diagonal(matrix, 0.0)
     if (bad := ~((matrix >= 0) & (matrix <= 1))).any():
         i, j = np.argwhere(bad)[0]
@@ -52,7 +52,7 @@ def edge_probabilities(given: Any, names: tuple[str, ...]) -> Array:
 
 
 def certain_edges(masks: Masks, edge_prior: Array | None, names: tuple[str, ...]) -> Masks:
-    """What is known, and what an edge prior of 0 or 1 says besides."""
+    """Background knowledge, combined with edges whose prior probability is 0 or 1."""
     if edge_prior is None:
         return masks
     off = ~np.eye(len(edge_prior), dtype=bool)
@@ -73,15 +73,17 @@ def with_prior(
     edge_prior: Array | None = None,
     masks: Masks | None = None,
 ) -> FamilyTable:
-    """The table with the prior's logarithm added to every score.
+    """The table with the log prior added to every score.
 
     Parameters
     ----------
+    table : FamilyTable
+        Log scores.
     structure_prior : {"fair", "uniform"}
-        By the number of parents.
+        The prior by the number of parents.
     edge_prior : array of shape (n, n), optional
         `[i, j]` is the prior probability of `i -> j`, independent of other edges but for acyclicity; 0
-        forbids and 1 requires the edge. It comes on top of the prior by size.
+        forbids and 1 requires the edge. It is multiplied with the prior by the number of parents.
     masks : Masks, optional
         Families that lack a required edge or have a forbidden one get `-inf`.
     """
@@ -89,7 +91,7 @@ def with_prior(
     by_size = size_prior(structure_prior, n, table.max_parents)[table.sizes]
     none = np.zeros((n, n), dtype=bool)
     known = certain_edges(masks or Masks(none, none), edge_prior, table.names)
-    log_odds = np.zeros((n + 1, n))  # the last row is for places without a member
+    log_odds = np.zeros((n + 1, n))  # the last row is for padding
     if edge_prior is not None:
         inside = np.clip(edge_prior, 1e-300, 1 - 1e-16)
         log_odds[:n] = np.where(known.required, 0.0, np.log(inside) - np.log1p(-inside))
@@ -103,12 +105,12 @@ def with_prior(
         members = table.members(node)
         scores[node] += log_odds[:, node][members].sum(axis=1)
         if needed.any():
-            _require_room(table, node, np.flatnonzero(needed))
+            _require_possible(table, node, np.flatnonzero(needed))
             scores[node][needed[members].sum(axis=1) < needed.sum()] = -np.inf
     return table.with_scores(scores)
 
 
-def _require_room(table: FamilyTable, node: int, required: NDArray[np.intp]) -> None:
+def _require_possible(table: FamilyTable, node: int, required: NDArray[np.intp]) -> None:
     if len(required) > table.max_parents:
         raise UsageError(
             f"{len(required)} parents of {table.names[node]} are required, "
@@ -116,5 +118,5 @@ def _require_room(table: FamilyTable, node: int, required: NDArray[np.intp]) -> 
         )
     if missing := sorted(set(required.tolist()) - set(table.candidates[node].tolist())):
         raise UsageError(
-            f"{table.names[missing[0]]} is a required parent of {table.names[node]}, but no candidate."
+            f"{table.names[missing[0]]} is a required parent of {table.names[node]}, but not a candidate."
         )

@@ -1,9 +1,10 @@
-"""The families of each node from the best to the worst, for sums over those that a state allows.
+"""Families of each node sorted by score, for sums over the families that a state allows.
 
-A state (an order, an ordered partition) allows a family when its parents lie in a set U, and perhaps only
-when one of them lies in a set T. Such a sum goes through the list from the top and ends where the rest is
-too small to matter, which is soon when the data speak clearly. Sets are bits of 64-bit words, one bit for
-each candidate of the node and a last one that every family has: with that bit in T, T asks for nothing.
+A state (an order, an ordered partition) allows a family if its parents lie in a set U and, for partitions, at
+least one of them lies in a set T. Such a sum runs down the sorted list and stops once the remaining families
+are negligible, which happens early when the data are informative. Sets are bit masks of 64-bit words, with
+one bit for each candidate parent of the node and a last bit that every family has: if T contains that bit, it
+imposes no constraint.
 """
 
 from __future__ import annotations
@@ -13,42 +14,40 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
-_BLOCK = 128  # families that are summed side by side, at most
-_FIRST = 8  # in the first block of a node; twice as many in each that follows
-_SPAN = 600.0  # logarithms within a block
-_DROPPED = 1e-13  # of a sum, at most, by families that are left out for their subsets
+_LONGEST = 128  # most families in a block
+_SHORTEST = 8  # families in the first block of a node; each following block is twice as long
+_SPAN = 600.0  # largest difference between log scores within a block, in nats
+_NEGLIGIBLE = 1e-13  # largest share of a sum that dropped families may have
 
 
-class Ranked(NamedTuple):
-    """Families by node and falling score, in blocks; those with a score of -inf are left out.
+class SortedFamilies(NamedTuple):
+    """Families by node and decreasing score, in blocks; families with a score of -inf are left out.
 
     Attributes
     ----------
     candidates : int array of shape (n, c)
-        The variable of each bit, by node.
+        The variable that each bit stands for, by node.
     first : int array of shape (n + 1,)
-        The blocks of node i are `first[i]` to `first[i + 1]`.
+        Node i has the blocks `first[i], …, first[i + 1] - 1`.
     start : int array of shape (blocks + 1,)
         Where each block begins among the families.
     masks : uint64 array of shape (words, families)
-        The parents.
+        The parents as bits.
     values : array of shape (families,)
-        `exp(score - reference)`.
-    number : int array of shape (families,)
-        Which set of the table it is.
-    sets : int array of shape (sets, max_parents)
-        The sets of the table: bits, filled up with -1.
+        `exp(score - reference)` with the block's reference.
+    number : int32 array of shape (families,)
+        The index of the parent set in the table.
+    sets : int16 array of shape (sets, max_parents)
+        The parent sets of the table as positions among the candidates, padded with -1.
     reference : array of shape (blocks,)
         The highest log score of each block.
     tail : array of shape (blocks,)
-        The logarithm of the sum of a block and those after it, of the same node.
+        The log of the sum over a block and all later blocks of the same node.
     """
 
     candidates: Index
@@ -62,8 +61,18 @@ class Ranked(NamedTuple):
     tail: Array
 
 
-def rank(table: FamilyTable) -> Ranked:
-    """Sort the families of a table with the prior in it."""
+class Blocks(NamedTuple):
+    """Lists of decreasing log scores cut into blocks; the fields are those of `SortedFamilies`."""
+
+    first: Index
+    start: Index
+    values: Array
+    reference: Array
+    tail: Array
+
+
+def sort_families(table: FamilyTable) -> SortedFamilies:
+    """Sort the families of a table of log scores that include the log prior."""
     numbers, scores = [], []
     for node, own in enumerate(table.scores):
         order = np.argsort(-own, kind="stable")
@@ -73,40 +82,54 @@ def rank(table: FamilyTable) -> Ranked:
         numbers.append(order)
         scores.append(own[order])
     number = np.concatenate(numbers)
-    begin = np.cumsum([0, *map(len, numbers)])
-    first, start, values, reference, tail = blocks(np.concatenate(scores), begin)
-    return Ranked(
-        np.ascontiguousarray(table.candidates), first, start, np.ascontiguousarray(_masks(table)[:, number]),
-        values, number.astype(np.int32), np.ascontiguousarray(table.sets), reference, tail,
-    )  # fmt: skip
+    blocks = cut_into_blocks(np.concatenate(scores), np.cumsum([0, *map(len, numbers)]))
+    return SortedFamilies(
+        candidates=np.ascontiguousarray(table.candidates),
+        first=blocks.first,
+        start=blocks.start,
+        masks=np.ascontiguousarray(_masks(table)[:, number]),
+        values=blocks.values,
+        number=number.astype(np.int32),
+        sets=np.ascontiguousarray(table.sets),
+        reference=blocks.reference,
+        tail=blocks.tail,
+    )
 
 
-def blocks(scores: Array, begin: Index) -> tuple[Index, Index, Array, Array, Array]:
-    """Lists of falling log scores, which begin at `begin`, in blocks.
+def cut_into_blocks(scores: Array, begin: Index) -> Blocks:
+    """Cut lists of decreasing log scores into blocks.
 
-    `first`, `start`, `values`, `reference` and `tail` of `Ranked`.
+    Parameters
+    ----------
+    scores : array of shape (families,)
+        The lists, one after the other.
+    begin : int array of shape (lists + 1,)
+        Where each list begins.
     """
-    from polydag.posterior.families._score_blocks_kernels import cut, scale
+    from polydag.posterior.families._sorted_families_kernels import cut, scale
 
-    first, start = cut(scores, begin, _FIRST, _BLOCK, _SPAN)
-    return first, start, *scale(scores, first, start)
+    first, start = cut(scores, begin, _SHORTEST, _LONGEST, _SPAN)
+    return Blocks(first, start, *scale(scores, first, start))
 
 
-def undominated(table: FamilyTable) -> FamilyTable:
-    """The table without families that never matter to a sum over all families within a set.
+def without_negligible(table: FamilyTable) -> FamilyTable:
+    """The table without families that are negligible in every sum over all families within a set.
 
-    Where a family fits, so do its subsets. One that scores far less than its best subset is a small part of
-    every sum that it is in; left out are those of which all together are at most 1e-13 of it. With many rows
-    few families stay. Sums over some of the families within a set need not have the subset, and so all of
-    them.
+    Where a family is allowed, so are its subsets. A family that scores far less than its best subset is a
+    small part of every sum that contains it. Families are dropped such that all dropped ones together are at
+    most 1e-13 of any sum; with many rows few families remain. This does not hold for sums that require a
+    parent from a given set, since these may contain a family without its best subset.
     """
-    limit = np.log(_DROPPED / table.scores.shape[1])
+    limit = np.log(_NEGLIGIBLE / table.scores.shape[1])
     scores = np.where(table.scores < _best_subsets(table) + limit, -np.inf, table.scores)
     return table.with_scores(scores)
 
 
-def outshone(table: FamilyTable) -> NDArray[np.bool_]:
-    """Families, of shape (n, sets), of which some subset scores as much: no best network needs them."""
+def dominated(table: FamilyTable) -> Mask:
+    """Families, as an array of shape (n, sets), with a subset that scores at least as much.
+
+    Some network with the highest score has no dominated family.
+    """
     return table.scores <= _best_subsets(table)
 
 
@@ -127,7 +150,7 @@ def _best_subsets(table: FamilyTable) -> Array:
 
 
 def _masks(table: FamilyTable) -> NDArray[np.uint64]:
-    """The sets of the table as bits; they are positions among the candidates, so the same for every node."""
+    """The parent sets of the table as bits of candidate positions, hence the same for every node."""
     c = table.candidates.shape[1]
     masks = np.zeros((c // 64 + 1, len(table.sets)), dtype=np.uint64)
     masks[c // 64] |= np.uint64(1) << np.uint64(c % 64)

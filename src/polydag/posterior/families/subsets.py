@@ -1,7 +1,7 @@
-"""Subsets up to a size, numbered without a dictionary (the combinatorial number system).
+"""Subsets up to a size, indexed by the combinatorial number system.
 
-Sets are ordered by size, and within a size so that `{a_1 < … < a_k}` has the number `offset[k] + Σ C(a_j,
-j)`: the number of a set does not depend on how many elements there are to choose from.
+Sets are ordered by size, and within a size such that `{a_1 < … < a_k}` has the index `offset[k] + Σ C(a_j,
+j)`. Within a size the index of a set does not depend on how many elements there are to choose from.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
+from polydag.arrays import Index
 
 
 def n_subsets(n: int, size: int) -> int:
-    """How many subsets of n elements have at most `size` members."""
+    """The number of subsets of n elements with at most `size` members."""
     return sum(math.comb(n, k) for k in range(size + 1))
 
 
@@ -44,7 +44,7 @@ def combinations(n: int, size: int) -> Index:
 
 
 def numbered(n: int, size: int) -> NDArray[np.int16]:
-    """All subsets up to a size in the order of their numbers; a row is filled up with -1 at its end."""
+    """All subsets up to a size in the order of their indices, of shape (sets, size), padded with -1."""
     table = np.full((n_subsets(n, size), size), -1, dtype=np.int16)
     start, choose = offsets(n, size), binomials(n, size)
     for k in range(1, size + 1):
@@ -54,7 +54,7 @@ def numbered(n: int, size: int) -> NDArray[np.int16]:
 
 
 def number(members: Sequence[int], n: int) -> int:
-    """The number of a set of elements of 0, …, n - 1."""
+    """The index of a set of elements of 0, …, n - 1."""
     ordered = sorted(members)
     below = sum(math.comb(n, k) for k in range(len(ordered)))
     return below + sum(math.comb(a, k) for k, a in enumerate(ordered, start=1))

@@ -1,4 +1,4 @@
-"""Compiled work on several threads; the kernels let go of the interpreter."""
+"""Compiled work on several threads; the kernels release the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def jobs(n_jobs: int) -> int:
-    """The number of threads or processes that `n_jobs` asks for."""
+    """The number of threads or processes that `n_jobs` stands for."""
     if n_jobs == -1:
         return os.cpu_count() or 1
     if n_jobs < 1:
@@ -22,7 +22,7 @@ def jobs(n_jobs: int) -> int:
 
 
 def run(work: Callable[[T], None], tasks: Sequence[T], threads: int) -> Iterator[T]:
-    """Do the tasks in any order; gives each one back once it is done."""
+    """Run the tasks in any order; yields each task when it is done."""
     if threads == 1 or len(tasks) == 1:
         for task in tasks:
             work(task)

@@ -1,72 +1,107 @@
-"""Compiled walks over the families of a node that fit into a bucket order, as sums and as shares.
+"""Compiled passes over the families of a node that a bucket order allows: sums, and shares of edges.
 
-For a node i, with E the variables of earlier buckets and T some of its bucket mates, a walk adds up
+For a node i, with E the variables of earlier buckets and T some of its bucket mates, a pass computes
 
-    g_i(T) = Σ {β_i(π): π within E + T, π has all of T},
+    g_i(T) = Σ {β_i(π): π ⊆ E ∪ T, π ⊇ T},
 
-or gives every family its share of a factor by T. β is `mantissa · 2^exponent`; `value` holds it as plain
-numbers relative to `2^level` of the node. Where a state needs more than plain numbers can hold, each g has an
-exponent of its own.
+or gives every family its share of a factor that depends on T. β is `mantissa · 2^exponent`; `value` holds it
+as plain numbers relative to `2^level` of the node. Where plain numbers cannot hold the sums of a state, each
+g has an exponent of its own.
 
-Sets are numbered as in `posterior.families.subsets`: those that differ in their smallest members only lie in
-one stretch, so that a walk has two levels: larger members, and lists of what fits below them.
+Sets are numbered as in `posterior.families.subsets`. Those that differ in their smallest members only are
+contiguous, so that a pass has two levels: the larger members, and lists of what is allowed below them.
+
+Shapes of arguments that several kernels share:
+
+families : ScaledFamilies
+work : Workspace
+n_allowed : int
+    How many candidates of the node are allowed, from `classify_candidates`.
+g : array of shape (2^(members - 1),)
+    Sums, or factors, by T.
+gb : int32 array of shape (2^(members - 1),)
+    Their exponents, or bands.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
-NONE = -(1 << 30)
-BAND = 1000
-TOP, BLOCK, SHARE, SHARE_BLOCK = 0, 1, 2, 3  # what a walk is for
-LOWEST, HIGHEST = -1100, 600  # exponents that powers of two are looked up for
+NO_EXPONENT = -(1 << 30)
+BAND = 1000  # bits
+TOP, BLOCK, SHARE, SHARE_BLOCK = 0, 1, 2, 3  # what families are visited for
+LOWEST, HIGHEST = -1100, 600  # exponents of the tabulated powers of two
 
 
-class Families(NamedTuple):
-    """Scores as the kernels take them, read only."""
+class ScaledFamilies(NamedTuple):
+    """Scores of families as `mantissa · 2^exponent` with a factor of its own for each node; read only."""
 
-    candidates: Any
-    sets: Any
-    start: Any
-    choose: Any
-    mantissa: Any
-    exponent: Any
-    value: Any
-    level: Any
-    wide: Any
-    powers: Any
+    candidates: Any  # int (n, c)
+    sets: Any  # int16 (sets, max_parents): positions among the candidates, padded with -1
+    start: Any  # int (max_parents + 2,): where the sets of each size begin
+    choose: Any  # int (c + 1, max(max_parents, 2) + 1): binomial coefficients
+    mantissa: Any  # (n, sets)
+    exponent: Any  # int32 (n, sets)
+    value: Any  # (n, sets): the scores as plain numbers relative to `2^level`
+    level: Any  # int (n,)
+    wide: Any  # bool (n,): nodes whose scores do not all fit into plain numbers
+    powers: Any  # (HIGHEST - LOWEST + 1,): powers of two
 
 
-class Room(NamedTuple):
-    """Memory that is used again for every bucket."""
+class Workspace(NamedTuple):
+    """Memory for one call; buckets have at most b variables, w is the number of pairs of candidates."""
 
-    where: Any  # bucket of each variable
-    slot: Any  # place of each variable in its bucket
-    alpha: Any
-    alpha_b: Any
-    F: Any
-    Fb: Any
-    B: Any
-    Bb: Any
-    blocked: Any  # whether a member's sums needed exponents of their own
-    able: Any  # candidates in this or an earlier bucket, ascending
-    bit: Any  # of each candidate: the bit of a bucket mate, 0 of an earlier variable
-    early: Any  # candidates in earlier buckets, and how many of them come before each
-    early_below: Any
-    mates: Any  # candidates in the same bucket
-    mates_below: Any
-    early_pairs: Any  # numbers of pairs
-    mixed_pairs: Any
-    mate_pairs: Any
-    chosen: Any
-    single: Any  # shares by candidate, and by pair of candidates
-    pair: Any
+    where: Any  # int (n,): the bucket of each variable
+    slot: Any  # int (n,): its place in the bucket
+    alpha: Any  # (b, 2^(b-1)): α of each member by subsets of the others, as mantissas
+    alpha_b: Any  # int32 (b, 2^(b-1)): and bands
+    F: Any  # (2^b,)
+    Fb: Any  # int32 (2^b,)
+    B: Any  # (2^b,)
+    Bb: Any  # int32 (2^b,)
+    blocked: Any  # bool (b,): whether the sums of a member needed exponents of their own
+    allowed: Any  # int (c + 1,): candidates in this or an earlier bucket, ascending
+    bit: Any  # int (c + 1,): of each candidate, the bit of a bucket mate, 0 for an earlier variable
+    early: Any  # int (c + 1,): candidates in earlier buckets
+    early_below: Any  # int (c + 1,): how many of them come before each candidate
+    mates: Any  # int (c + 1,): candidates in the same bucket
+    mates_below: Any  # int (c + 1,)
+    early_pairs: Any  # int (w,): indices of pairs of early candidates
+    mixed_pairs: Any  # int (b, c + 1): of a mate and an early candidate
+    mate_pairs: Any  # int (b²,): of two mates
+    chosen: Any  # int (max(max_parents, 1),): the larger members of the sets that are being visited
+    single: Any  # (c + 1,): shares by candidate
+    pair: Any  # (w,): and by pair of candidates
 
 
 @njit(cache=True, nogil=True)
-def settle(order, begin, where, slot):  # type: ignore[no-untyped-def]
+def workspace(families, begin):  # type: ignore[no-untyped-def]
+    """A workspace for the buckets that begin at `begin`, an int array of shape (buckets + 1,)."""
+    n, c = families.candidates.shape
+    most, b = families.sets.shape[1], 1
+    for k in range(len(begin) - 1):
+        b = max(b, begin[k + 1] - begin[k])
+    w = c * (c - 1) // 2 + 1 if most > 2 else 1
+    half, full = 1 << (b - 1), 1 << b
+    return Workspace(
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty((b, half)), np.empty((b, half), np.int32),
+        np.empty(full), np.empty(full, np.int32), np.empty(full), np.empty(full, np.int32),
+        np.empty(b, np.bool_), np.empty(c + 1, np.int64), np.empty(c + 1, np.int64),
+        np.empty(c + 1, np.int64), np.empty(c + 1, np.int64), np.empty(c + 1, np.int64),
+        np.empty(c + 1, np.int64), np.empty(w, np.int64), np.empty((b, c + 1), np.int64),
+        np.empty(b * b, np.int64), np.empty(max(most, 1), np.int64), np.empty(c + 1), np.empty(w),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def assign_buckets(order, begin, where, slot):  # type: ignore[no-untyped-def]
+    """Fill in the bucket and the slot of each variable of an order.
+
+    `order`, `where`, `slot`: int arrays of shape (n,); `begin`: int array of shape (buckets + 1,).
+    """
     for k in range(len(begin) - 1):
         for place in range(begin[k], begin[k + 1]):
             where[order[place]] = k
@@ -74,18 +109,24 @@ def settle(order, begin, where, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def look(node, families, room):  # type: ignore[no-untyped-def]
-    """Sort the node's candidates into earlier ones, bucket mates and later ones; list their pairs."""
-    candidates, where, slot, able, bit = families.candidates[node], room.where, room.slot, room.able, room.bit
-    early, early_below, mates, mates_below = room.early, room.early_below, room.mates, room.mates_below
-    n_able, n_early, n_mates = 0, 0, 0
+def classify_candidates(node, families, work):  # type: ignore[no-untyped-def]
+    """Sort the node's candidates into earlier variables, bucket mates and later ones; list their pairs."""
+    candidates, where, slot, allowed, bit = (
+        families.candidates[node],
+        work.where,
+        work.slot,
+        work.allowed,
+        work.bit,
+    )
+    early, early_below, mates, mates_below = work.early, work.early_below, work.mates, work.mates_below
+    n_allowed, n_early, n_mates = 0, 0, 0
     for c in range(len(candidates)):
         early_below[c], mates_below[c] = n_early, n_mates
         variable = candidates[c]
         if where[variable] > where[node]:
             continue
-        able[n_able] = c
-        n_able += 1
+        allowed[n_allowed] = c
+        n_allowed += 1
         if where[variable] < where[node]:
             bit[c] = 0
             early[n_early] = c
@@ -96,25 +137,25 @@ def look(node, families, room):  # type: ignore[no-untyped-def]
             n_mates += 1
     early_below[len(candidates)], mates_below[len(candidates)] = n_early, n_mates
     if len(families.start) > 4:
-        _list_pairs(n_early, n_mates, families.choose, early, mates, room)
-    return n_able
+        _list_pairs(n_early, n_mates, families.choose, early, mates, work)
+    return n_allowed
 
 
 @njit(cache=True, nogil=True)
-def _list_pairs(n_early, n_mates, choose, early, mates, room):  # type: ignore[no-untyped-def]
-    """Numbers of pairs of candidates: those below a candidate come first."""
-    pairs, found = room.early_pairs, 0
+def _list_pairs(n_early, n_mates, choose, early, mates, work):  # type: ignore[no-untyped-def]
+    """Fill in the indices of pairs of candidates; pairs below a candidate come first."""
+    pairs, found = work.early_pairs, 0
     for t in range(n_early):
         offset = choose[early[t], 2]
         for u in range(t):
             pairs[found] = offset + early[u]
             found += 1
     for j in range(n_mates):
-        mixed, mate = room.mixed_pairs[j], mates[j]
+        mixed, mate = work.mixed_pairs[j], mates[j]
         for t in range(n_early):
             low, high = min(mate, early[t]), max(mate, early[t])
             mixed[t] = choose[high, 2] + low
-    pairs, found = room.mate_pairs, 0
+    pairs, found = work.mate_pairs, 0
     for j in range(n_mates):
         for i in range(j):
             pairs[found] = choose[mates[j], 2] + mates[i]
@@ -123,7 +164,7 @@ def _list_pairs(n_early, n_mates, choose, early, mates, room):  # type: ignore[n
 
 @njit(cache=True, nogil=True)
 def _next(chosen, size, n):  # type: ignore[no-untyped-def]
-    """The next ascending choice of `size` places out of n; False after the last."""
+    """The next ascending choice of `size` out of n; False after the last. `chosen`: int array."""
     for j in range(size):
         limit = chosen[j + 1] if j + 1 < size else n
         if chosen[j] + 1 < limit:
@@ -135,12 +176,12 @@ def _next(chosen, size, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sums(node, n_able, families, room, g):  # type: ignore[no-untyped-def]
-    """g as plain numbers: the walk that steps wait for, written out."""
+def plain_sums(node, n_allowed, families, work, g):  # type: ignore[no-untyped-def]
+    """Fill in g as plain numbers. Most of the time of a step is spent here, hence the explicit loops."""
     value, start, choose = families.value[node], families.start, families.choose
-    able, bit, chosen = room.able, room.bit, room.chosen
-    early, early_below, mates, mates_below = room.early, room.early_below, room.mates, room.mates_below
-    early_pairs, mixed_pairs, mate_pairs = room.early_pairs, room.mixed_pairs, room.mate_pairs
+    allowed, bit, chosen = work.allowed, work.bit, work.chosen
+    early, early_below, mates, mates_below = work.early, work.early_below, work.mates, work.mates_below
+    early_pairs, mixed_pairs, mate_pairs = work.early_pairs, work.mixed_pairs, work.mate_pairs
     width = len(bit) - 1
     g[:] = 0.0
     g[0] = value[0]
@@ -149,18 +190,18 @@ def sums(node, n_able, families, room, g):  # type: ignore[no-untyped-def]
         larger = size - 2 if by_pair else size - 1
         for j in range(larger):
             chosen[j] = j
-        more = larger <= n_able
+        more = larger <= n_allowed
         while more:
             base, inside = start[size], 0
             for j in range(larger):
-                c = able[chosen[j]]
+                c = allowed[chosen[j]]
                 base += choose[c, size - larger + j + 1]
                 inside |= bit[c]
-            below = able[chosen[0]] if larger else width
+            below = allowed[chosen[0]] if larger else width
             n_early, n_mates = early_below[below], mates_below[below]
             listed = early_pairs if by_pair else early
             count = n_early * (n_early - 1) // 2 if by_pair else n_early
-            # Four sums side by side, since an addition waits for the one before.
+            # Four sums side by side, since an addition has to wait for the one before.
             a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
             whole = count - count % 4
             for t in range(0, whole, 4):
@@ -187,12 +228,15 @@ def sums(node, n_able, families, room, g):  # type: ignore[no-untyped-def]
                 for i in range(j):
                     g[T | bit[mates[i]]] += value[base + mate_pairs[found]]
                     found += 1
-            more = _next(chosen, larger, n_able)
+            more = _next(chosen, larger, n_allowed)
 
 
 @njit(cache=True, nogil=True)
-def one(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: ignore[no-untyped-def]
-    """One family with the bucket mates T: what the walk is for; its share."""
+def visit_family(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: ignore[no-untyped-def]
+    """One family s with the bucket mates T: adds to g or gb, or returns its share, depending on the mode.
+
+    `value`, `mantissa` and `exponent` are those of the node, of shape (sets,).
+    """
     if mode == TOP:
         gb[T] = max(gb[T], exponent[s])
     elif mode == BLOCK:
@@ -206,8 +250,8 @@ def one(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _stretch(mode, base, T, listed, count, value, mantissa, exponent, level, powers, g, gb, shares):  # type: ignore[no-untyped-def]
-    """Families `base + listed[…]`, all with the same bucket mates; the sum of their shares."""
+def _visit_stretch(mode, base, T, listed, count, value, mantissa, exponent, level, powers, g, gb, shares):  # type: ignore[no-untyped-def]
+    """The families `base + listed[:count]`, which share the bucket mates T; returns their shares' sum."""
     total = 0.0
     if mode == TOP:
         top = gb[T]
@@ -228,71 +272,73 @@ def _stretch(mode, base, T, listed, count, value, mantissa, exponent, level, pow
             total += share
     else:
         for t in range(count):
-            share = one(mode, base + listed[t], T, value, mantissa, exponent, level, powers, g, gb)
+            share = visit_family(mode, base + listed[t], T, value, mantissa, exponent, level, powers, g, gb)
             shares[listed[t]] += share
             total += share
     return total
 
 
 @njit(cache=True, nogil=True)
-def walk(mode, node, n_able, families, room, g, gb):  # type: ignore[no-untyped-def]
-    """Go through the families that fit.
+def visit_families(mode, node, n_allowed, families, work, g, gb):  # type: ignore[no-untyped-def]
+    """Visit all allowed families of a node.
 
-    Sums: into g, as mantissas (BLOCK) that belong to the exponents gb, the largest that occur (TOP).
-    Shares: of each family with the factor g (and its band gb), into `room.single`, by member.
+    Sums go into g, as mantissas (BLOCK) of the exponents gb, which are the largest that occur (TOP). Shares
+    of each family with the factor g (SHARE) and its band gb (SHARE_BLOCK) go into `work.single`, by member.
     """
     value, mantissa, exponent = families.value[node], families.mantissa[node], families.exponent[node]
     level, powers, start, choose = families.level[node], families.powers, families.start, families.choose
-    able, bit, chosen, single, pair = room.able, room.bit, room.chosen, room.single, room.pair
-    early, early_below, mates, mates_below = room.early, room.early_below, room.mates, room.mates_below
-    early_pairs, mixed_pairs, mate_pairs = room.early_pairs, room.mixed_pairs, room.mate_pairs
+    allowed, bit, chosen, single, pair = work.allowed, work.bit, work.chosen, work.single, work.pair
+    early, early_below, mates, mates_below = work.early, work.early_below, work.mates, work.mates_below
+    early_pairs, mixed_pairs, mate_pairs = work.early_pairs, work.mixed_pairs, work.mate_pairs
     width = len(bit) - 1
     sharing = mode == SHARE or mode == SHARE_BLOCK
     if sharing:
         single[:] = 0.0
         pair[:] = 0.0
-    one(mode, 0, 0, value, mantissa, exponent, level, powers, g, gb)
+    visit_family(mode, 0, 0, value, mantissa, exponent, level, powers, g, gb)
     for size in range(1, len(start) - 1):
         by_pair = size > 2
         larger = size - 2 if by_pair else size - 1
         for j in range(larger):
             chosen[j] = j
-        more = larger <= n_able
+        more = larger <= n_allowed
         while more:
             base, inside = start[size], 0
             for j in range(larger):
-                c = able[chosen[j]]
+                c = allowed[chosen[j]]
                 base += choose[c, size - larger + j + 1]
                 inside |= bit[c]
-            below = able[chosen[0]] if larger else width
+            below = allowed[chosen[0]] if larger else width
             n_early, n_mates = early_below[below], mates_below[below]
             if by_pair:
-                total = _stretch(
+                total = _visit_stretch(
                     mode, base, inside, early_pairs, n_early * (n_early - 1) // 2,
                     value, mantissa, exponent, level, powers, g, gb, pair,
                 )  # fmt: skip
                 found = 0
                 for j in range(n_mates):
                     T = inside | bit[mates[j]]
-                    total += _stretch(
+                    total += _visit_stretch(
                         mode, base, T, mixed_pairs[j], n_early,
                         value, mantissa, exponent, level, powers, g, gb, pair,
                     )  # fmt: skip
                     for i in range(j):
                         both, c = T | bit[mates[i]], mate_pairs[found]
-                        share = one(mode, base + c, both, value, mantissa, exponent, level, powers, g, gb)
+                        share = visit_family(
+                            mode, base + c, both, value, mantissa, exponent, level, powers, g, gb
+                        )
                         found += 1
                         if sharing:
                             pair[c] += share
                             total += share
             else:
-                total = _stretch(
+                total = _visit_stretch(
                     mode, base, inside, early, n_early,
                     value, mantissa, exponent, level, powers, g, gb, single,
                 )  # fmt: skip
                 for j in range(n_mates):
                     c = mates[j]
-                    share = one(
+                    share = visit_family(
                         mode, base + c, inside | bit[c], value, mantissa, exponent, level, powers, g, gb
                     )
                     if sharing:
@@ -300,12 +346,12 @@ def walk(mode, node, n_able, families, room, g, gb):  # type: ignore[no-untyped-
                         total += share
             if sharing:
                 for j in range(larger):
-                    single[able[chosen[j]]] += total
-            more = _next(chosen, larger, n_able)
+                    single[allowed[chosen[j]]] += total
+            more = _next(chosen, larger, n_allowed)
     if sharing and len(start) > 4:
-        for t in range(n_able):
-            high = able[t]
+        for t in range(n_allowed):
+            high = allowed[t]
             for u in range(t):
-                share = pair[choose[high, 2] + able[u]]
+                share = pair[choose[high, 2] + allowed[u]]
                 single[high] += share
-                single[able[u]] += share
+                single[allowed[u]] += share

@@ -1,14 +1,21 @@
 """Compiled weights, draws and edge probabilities of bucket orders.
 
-A state puts the variables into buckets, one after the other; `order` lists them bucket by bucket and bucket k
-has the places `begin[k], …, begin[k + 1] - 1`. Inside a bucket every order counts. For a node i in it, with E
-the variables of earlier buckets, and U any of its bucket mates,
+A bucket order divides the variables into buckets, one after the other. `order` lists the variables bucket by
+bucket, and bucket k has the places `begin[k], …, begin[k + 1] - 1`. All orders within a bucket are summed
+over. For a node i of the bucket, with E the variables of earlier buckets and U any of its bucket mates,
 
-    α_i(E + U) = Σ_{T ⊆ U} g_i(T)
+    α_i(E ∪ U) = Σ_{T ⊆ U} g_i(T)
 
-with the sums g of `_bucket_families_kernels`, so that a bucket costs one walk over the families that
-fit, a zeta transform for each member, and a sum over the orders of its members by their subsets, with bands
-as in `polydag.posterior.exact.subset_lattice`.
+with the sums g of `_bucket_families_kernels`. A bucket thus takes one pass over the allowed families, a zeta
+transform for each member, and a sum over the orders of its members by subsets, with bands as in
+`polydag.posterior.exact.subset_lattice`.
+
+Shapes of arguments that several kernels share:
+
+order : int array of shape (n,)
+begin : int array of shape (buckets + 1,)
+families : ScaledFamilies
+work : Workspace
 """
 
 from __future__ import annotations
@@ -34,15 +41,16 @@ from polydag.posterior.mcmc._bucket_families_kernels import (
     BAND,
     BLOCK,
     LOWEST,
-    NONE,
+    NO_EXPONENT,
     SHARE,
     SHARE_BLOCK,
     TOP,
-    look,
-    one,
-    settle,
-    sums,
-    walk,
+    assign_buckets,
+    classify_candidates,
+    plain_sums,
+    visit_families,
+    visit_family,
+    workspace,
 )
 
 _SAFE = 2.0**900  # plain sums are kept within this and its inverse
@@ -50,15 +58,19 @@ _LOG2 = math.log(2.0)
 
 
 @njit(cache=True, nogil=True)
-def _alpha(node, families, room, a, ab):  # type: ignore[no-untyped-def]
-    """α of a node over the subsets of its bucket mates; 0 if impossible, 1 for plain sums, 2 for others."""
-    n_able = look(node, families, room)
-    sums(node, n_able, families, room, a)
+def _alpha(node, families, work, a, ab):  # type: ignore[no-untyped-def]
+    """Fill in α of a node over the subsets of its bucket mates, as mantissas a and bands ab.
+
+    `a`: array of shape (2^(members - 1),), `ab`: int32 of the same shape. Returns 0 if the node has no
+    allowed family, 1 for plain sums, 2 for sums with exponents of their own.
+    """
+    n_allowed = classify_candidates(node, families, work)
+    plain_sums(node, n_allowed, families, work, a)
     if families.wide[node] and not (a[0] >= 1.0 / _SAFE and a.sum() <= _SAFE):
-        ab[:] = NONE
-        walk(TOP, node, n_able, families, room, a, ab)
+        ab[:] = NO_EXPONENT
+        visit_families(TOP, node, n_allowed, families, work, a, ab)
         a[:] = 0.0
-        walk(BLOCK, node, n_able, families, room, a, ab)
+        visit_families(BLOCK, node, n_allowed, families, work, a, ab)
         for k in range(len(a)):
             if a[k] > 0.0:
                 exponent = ab[k] - families.level[node]
@@ -78,29 +90,29 @@ def _alpha(node, families, room, a, ab):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _bucket(k, order, begin, families, room):  # type: ignore[no-untyped-def]
-    """The log weight of a bucket: the sum over the orders of its members; leaves α and F behind."""
+def _bucket(k, order, begin, families, work):  # type: ignore[no-untyped-def]
+    """The log weight of bucket k, the sum over the orders of its members; leaves α and F in the workspace."""
     size = begin[k + 1] - begin[k]
     half = 1 << (size - 1)
     log_scale = 0.0
     for m in range(size):
         node = order[begin[k] + m]
-        kind = _alpha(node, families, room, room.alpha[m, :half], room.alpha_b[m, :half])
+        kind = _alpha(node, families, work, work.alpha[m, :half], work.alpha_b[m, :half])
         if kind == 0:
             return -math.inf
-        room.blocked[m] = kind == 2
+        work.blocked[m] = kind == 2
         log_scale += families.level[node] * _LOG2
-    _forward(size, room)
+    _forward(size, work)
     last = (1 << size) - 1
-    if room.F[last] == 0.0:
+    if work.F[last] == 0.0:
         return -math.inf
-    return math.log(room.F[last]) + BAND * _LOG2 * room.Fb[last] + log_scale
+    return math.log(work.F[last]) + BAND * _LOG2 * work.Fb[last] + log_scale
 
 
 @njit(cache=True, nogil=True)
-def _forward(size, room):  # type: ignore[no-untyped-def]
+def _forward(size, work):  # type: ignore[no-untyped-def]
     """`F(S) = Σ_{m ∈ S} α_m(S - m) F(S - m)`."""
-    F, Fb, alpha, alpha_b = room.F, room.Fb, room.alpha, room.alpha_b
+    F, Fb, alpha, alpha_b = work.F, work.Fb, work.alpha, work.alpha_b
     F[0], Fb[0] = 1.0, 0
     for S in range(1, 1 << size):
         v, b = 0.0, NOTHING
@@ -113,9 +125,9 @@ def _forward(size, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _backward(size, room):  # type: ignore[no-untyped-def]
+def _backward(size, work):  # type: ignore[no-untyped-def]
     """`B(S) = Σ_{m ∉ S} α_m(S) B(S + m)`."""
-    B, Bb, alpha, alpha_b = room.B, room.Bb, room.alpha, room.alpha_b
+    B, Bb, alpha, alpha_b = work.B, work.Bb, work.alpha, work.alpha_b
     last = (1 << size) - 1
     B[last], Bb[last] = 1.0, 0
     for S in range(last - 1, -1, -1):
@@ -129,37 +141,40 @@ def _backward(size, room):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def weigh(order, begin, families, room):  # type: ignore[no-untyped-def]
-    """The log weight of a state."""
-    settle(order, begin, room.where, room.slot)
+def log_weight(order, begin, families):  # type: ignore[no-untyped-def]
+    """The log weight of a bucket order, up to the scores' references."""
+    work = workspace(families, begin)
+    assign_buckets(order, begin, work.where, work.slot)
     total = 0.0
     for k in range(len(begin) - 1):
-        total += _bucket(k, order, begin, families, room)
+        total += _bucket(k, order, begin, families, work)
     return total
 
 
 @njit(cache=True, nogil=True)
-def redraw(order, begin, chance, families, room, logs):  # type: ignore[no-untyped-def]
-    """Draw an order of every bucket's members from its distribution; changes `order`.
+def redraw(order, begin, uniform, families, log_sums):  # type: ignore[no-untyped-def]
+    """Draw an order of the members of every bucket from its distribution; changes `order`.
 
-    `logs[i]` becomes the logarithm of the sum of the families of i that fit the new order.
+    `uniform`, of shape (n,), are uniform random numbers; `log_sums[i]` gets the log of the sum over the
+    families of i that the new order allows.
     """
-    settle(order, begin, room.where, room.slot)
+    work = workspace(families, begin)
+    assign_buckets(order, begin, work.where, work.slot)
     drawn = order.copy()
     for k in range(len(begin) - 1):
         size = begin[k + 1] - begin[k]
-        _bucket(k, order, begin, families, room)
+        _bucket(k, order, begin, families, work)
         S = (1 << size) - 1
         for place in range(begin[k + 1] - 1, begin[k] - 1, -1):
             # From the back: the last of S has the probability of its term in F(S).
-            left, member = chance[place], -1
+            left, member = uniform[place], -1
             for m in range(size):
                 if not (S >> m) & 1:
                     continue
                 o = S ^ (1 << m)
                 p = _without(o, m)
                 share, band = _share(
-                    room.alpha[m, p], room.alpha_b[m, p], room.F[o], room.Fb[o], 1.0 / room.F[S], room.Fb[S]
+                    work.alpha[m, p], work.alpha_b[m, p], work.F[o], work.Fb[o], 1.0 / work.F[S], work.Fb[S]
                 )
                 share = share * (1.0 if band == 0 else (_UP if band > 0 else (_DOWN if band == -1 else 0.0)))
                 if share > 0.0:
@@ -170,43 +185,48 @@ def redraw(order, begin, chance, families, room, logs):  # type: ignore[no-untyp
             node = order[begin[k] + member]
             S ^= 1 << member
             p = _without(S, member)
-            exponent = BAND * room.alpha_b[member, p] + families.level[node]
-            drawn[place], logs[node] = node, math.log(room.alpha[member, p]) + exponent * _LOG2
+            exponent = BAND * work.alpha_b[member, p] + families.level[node]
+            drawn[place], log_sums[node] = node, math.log(work.alpha[member, p]) + exponent * _LOG2
     order[:] = drawn
 
 
 @njit(cache=True, nogil=True)
-def edge_shares(order, begin, families, room, edges):  # type: ignore[no-untyped-def]
-    """Add the probability of each edge `[i, j]`, `i -> j`, given the state; its log weight."""
-    settle(order, begin, room.where, room.slot)
+def edge_probabilities(order, begin, families, edges):  # type: ignore[no-untyped-def]
+    """Add the probability of each edge given the bucket order; returns the log weight.
+
+    `edges`: array of shape (n, n); `edges[i, j]` is that of `i -> j`.
+    """
+    work = workspace(families, begin)
+    assign_buckets(order, begin, work.where, work.slot)
     total = 0.0
     for k in range(len(begin) - 1):
         size = begin[k + 1] - begin[k]
-        total += _bucket(k, order, begin, families, room)
-        _backward(size, room)
+        total += _bucket(k, order, begin, families, work)
+        _backward(size, work)
         for place in range(begin[k], begin[k + 1]):
             node = order[place]
-            h, hb = _factors(room.slot[node], size, room)
-            n_able = look(node, families, room)
-            mode = SHARE_BLOCK if room.blocked[room.slot[node]] else SHARE
-            walk(mode, node, n_able, families, room, h, hb)
-            for t in range(n_able):
-                edges[families.candidates[node, room.able[t]], node] += room.single[room.able[t]]
+            h, hb = _factors(work.slot[node], size, work)
+            n_allowed = classify_candidates(node, families, work)
+            mode = SHARE_BLOCK if work.blocked[work.slot[node]] else SHARE
+            visit_families(mode, node, n_allowed, families, work, h, hb)
+            for t in range(n_allowed):
+                edges[families.candidates[node, work.allowed[t]], node] += work.single[work.allowed[t]]
     return total
 
 
 @njit(cache=True, nogil=True)
-def family_shares(node, order, begin, families, room, out):  # type: ignore[no-untyped-def]
-    """Add the probability of each family of a node given the state."""
-    settle(order, begin, room.where, room.slot)
-    k = room.where[node]
+def family_probabilities(node, order, begin, families, out):  # type: ignore[no-untyped-def]
+    """Add the probability of each family of a node given the bucket order to `out`, of shape (sets,)."""
+    work = workspace(families, begin)
+    assign_buckets(order, begin, work.where, work.slot)
+    k = work.where[node]
     size = begin[k + 1] - begin[k]
-    _bucket(k, order, begin, families, room)
-    _backward(size, room)
-    h, hb = _factors(room.slot[node], size, room)
-    look(node, families, room)
-    mode = SHARE_BLOCK if room.blocked[room.slot[node]] else SHARE
-    sets, where, candidates = families.sets, room.where, families.candidates[node]
+    _bucket(k, order, begin, families, work)
+    _backward(size, work)
+    h, hb = _factors(work.slot[node], size, work)
+    classify_candidates(node, families, work)
+    mode = SHARE_BLOCK if work.blocked[work.slot[node]] else SHARE
+    sets, where, candidates = families.sets, work.where, families.candidates[node]
     value, mantissa, exponent = families.value[node], families.mantissa[node], families.exponent[node]
     level = families.level[node]
     for s in range(len(sets)):
@@ -216,28 +236,35 @@ def family_shares(node, order, begin, families, room, out):  # type: ignore[no-u
             if c < 0:
                 break
             fits = fits and where[candidates[c]] <= k
-            T |= room.bit[c]
+            T |= work.bit[c]
         if fits:
-            out[s] += one(mode, s, T, value, mantissa, exponent, level, families.powers, h, hb)
+            out[s] += visit_family(mode, s, T, value, mantissa, exponent, level, families.powers, h, hb)
 
 
 @njit(cache=True, nogil=True)
-def _factors(m, size, room):  # type: ignore[no-untyped-def]
-    """`Σ_{U ⊇ T} F(U) B(U + i) / F(all)` for the member i at place m: what β_i(π) is multiplied with."""
+def _factors(m, size, work):  # type: ignore[no-untyped-def]
+    """`Σ_{U ⊇ T} F(U) B(U + i) / F(all)` for the member i in slot m: the factor of β_i(π).
+
+    Returns mantissas and bands, both of shape (2^(size - 1),).
+    """
     last, half = (1 << size) - 1, 1 << (size - 1)
-    # α has done its work, and its place is free.
-    h, hb = room.alpha[m, :half], room.alpha_b[m, :half]
-    scale, scale_b = 1.0 / room.F[last], room.Fb[last]
+    # The memory of α is used again; each α is read once more before it is overwritten.
+    h, hb = work.alpha[m, :half], work.alpha_b[m, :half]
+    scale, scale_b = 1.0 / work.F[last], work.Fb[last]
     for p in range(half):
         U = ((p >> m) << (m + 1)) | (p & ((1 << m) - 1))
         o = U | (1 << m)
-        v, b = _share(room.F[U], room.Fb[U], room.B[o], room.Bb[o], scale, scale_b)
-        if room.blocked[m]:
+        v, b = _share(work.F[U], work.Fb[U], work.B[o], work.Bb[o], scale, scale_b)
+        if h[p] == 0.0:
+            # No family of i is allowed, so that no order has U just before it. Otherwise the factor might
+            # overflow, and families that are ruled out would multiply infinity by zero.
+            v = 0.0
+        if work.blocked[m]:
             hb[p] = b if v > 0.0 else NOTHING
         else:
             v = v * (1.0 if b == 0 else (_UP if b == 1 else (_DOWN if b == -1 else 0.0)))
         h[p] = v
-    if room.blocked[m]:
+    if work.blocked[m]:
         _zeta_wide(h, hb, True)
     else:
         _zeta_up(h)

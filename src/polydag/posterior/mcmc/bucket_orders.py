@@ -1,9 +1,9 @@
-"""Bucket orders: their weights, draws of their linear orders, and the probabilities of edges given one.
+"""Bucket orders: their weights, draws of their linear orders, and edge probabilities given one.
 
-A bucket order stands for all linear orders that put its buckets one after the other; these classes partition
-the linear orders, so that a chain whose target is the sum over a class samples classes with the probability
-they have under the posterior over linear orders (Niinimäki, Parviainen and Koivisto 2011). To draw a linear
-order anew inside buckets, wherever they begin, leaves that posterior as it is.
+A bucket order stands for all linear orders that put its buckets one after the other. Bucket orders partition
+the linear orders, so that a chain whose target is the sum over each class samples classes with their
+probability under the posterior over linear orders (Niinimäki, Parviainen and Koivisto 2011). Drawing the
+linear order anew within buckets, wherever these begin, leaves that posterior invariant.
 """
 
 from __future__ import annotations
@@ -14,39 +14,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.errors import DataError, UsageError
+from polydag.arrays import Array, Index, Mask
+from polydag.errors import DataError
+from polydag.parameters import check, whole
 from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.chains import MAX_BUCKET
 
 if TYPE_CHECKING:
-    from polydag.posterior.mcmc._bucket_families_kernels import Families, Room
+    from polydag.posterior.mcmc._bucket_families_kernels import ScaledFamilies
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-MAX_BUCKET = 16  # 2^16 subsets a bucket: beyond, a step takes too long to be of use
-_SPAN = 890.0  # bits: scores within this are plain numbers at one level
-_ABOVE = 800  # bits of the best family of a wide node above its level
-_NONE = -(1 << 30)
+_SPAN = 890.0  # bits: scores within this range are plain numbers at one level
+_ABOVE = 800  # bits by which the best family of a wide node lies above its level
+_NO_EXPONENT = -(1 << 30)
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
-    """Scores of families as `mantissa · 2^exponent · exp(reference)`; read only, shared by chains.
+class ScaledScores:
+    """Scores of families as `mantissa · 2^exponent · exp(reference)`.
 
-    `value` is the same relative to `2^level` as plain numbers, with which `wide` nodes cannot do alone.
+    Attributes
+    ----------
+    mantissa : array of shape (n, sets)
+    exponent : int32 array of shape (n, sets)
+    value : array of shape (n, sets)
+        The scores as plain numbers relative to `2^level`.
+    level : int array of shape (n,)
+    wide : bool array of shape (n,)
+        Nodes for which plain numbers do not suffice.
+    reference : array of shape (n,)
+        The highest log score of each node.
     """
 
-    table: FamilyTable
     mantissa: Array
     exponent: NDArray[np.int32]
     value: Array
     level: Index
-    wide: NDArray[np.bool_]
+    wide: Mask
     reference: Array
 
 
-def scaled(table: FamilyTable) -> Scaled:
-    """The exponentials of a table's scores, whatever their range."""
+def scale_scores(table: FamilyTable) -> ScaledScores:
+    """The exponentials of a table's log scores, whatever their range."""
     allowed = table.scores > -np.inf
     if (empty := np.flatnonzero(~allowed.any(axis=1))).size:
         raise DataError(f"No parent set of {table.names[empty[0]]} is allowed.")
@@ -58,28 +67,43 @@ def scaled(table: FamilyTable) -> Scaled:
     floor = np.where(allowed[:, 0], bits[:, 0], bits.min(axis=1))
     wide = -floor > _SPAN
     level = np.where(wide, -_ABOVE, np.floor(floor / 2)).astype(np.int64)
-    whole = np.where(allowed, exponent, _NONE).astype(np.int32)
-    return Scaled(table, mantissa, whole, np.ldexp(mantissa, whole - level[:, None]), level, wide, top)
+    whole_part = np.where(allowed, exponent, _NO_EXPONENT).astype(np.int32)
+    value = np.ldexp(mantissa, whole_part - level[:, None])
+    return ScaledScores(mantissa, whole_part, value, level, wide, top)
 
 
+@dataclass(frozen=True, eq=False)
 class BucketOrders:
-    """Bucket orders of the variables of one table, with the working memory of one chain.
+    """The bucket orders of the variables of one table.
 
-    A state is an array of all variables, bucket by bucket.
+    A bucket order is given as an int array of shape (n,): all variables, bucket by bucket.
+
+    Attributes
+    ----------
+    bucket_size : int
+        How many variables a bucket has; the last bucket may have fewer.
+    begin : int array of shape (buckets + 1,)
+        Where each bucket begins.
+    reference : array of shape (n,)
+        The highest log score of each node.
+    families : ScaledFamilies
+        The scores as the kernels read them.
     """
 
-    def __init__(self, scores: Scaled, bucket_size: int) -> None:
+    bucket_size: int
+    begin: Index
+    reference: Array
+    families: ScaledFamilies
+
+    @classmethod
+    def of(cls, table: FamilyTable, bucket_size: int) -> BucketOrders:
+        """The bucket orders of a table with the prior in it."""
         from polydag.posterior.mcmc import _bucket_families_kernels as _kernels
 
-        table = scores.table
+        check("bucket_size", bucket_size, whole(least=1, most=MAX_BUCKET))
         n, width = table.candidates.shape
-        if not 1 <= bucket_size <= MAX_BUCKET:
-            raise UsageError(f"bucket_size must lie between 1 and {MAX_BUCKET}; got {bucket_size}.")
-        self.n, self.bucket_size = n, bucket_size
-        self.begin = _begins(n, bucket_size, bucket_size)
-        self._references = scores.reference
-        self.reference = float(scores.reference.sum())
-        self._families: Families = _kernels.Families(
+        scores = scale_scores(table)
+        families = _kernels.ScaledFamilies(
             candidates=table.candidates,
             sets=table.sets,
             start=subsets.offsets(width, table.max_parents),
@@ -91,100 +115,79 @@ class BucketOrders:
             wide=scores.wide,
             powers=np.exp2(np.arange(_kernels.LOWEST, _kernels.HIGHEST + 1, dtype=float)),
         )
-        self._room = _room(n, width, min(bucket_size, n), table.max_parents)
+        return cls(bucket_size, _begins(n, bucket_size, bucket_size), scores.reference, families)
+
+    @property
+    def n(self) -> int:
+        """The number of variables."""
+        return len(self.families.candidates)
 
     @property
     def n_buckets(self) -> int:
         """How many buckets there are."""
         return len(self.begin) - 1
 
-    def numbers(self, order: Index) -> NDArray[np.int16]:
+    def bucket_of(self, order: Index) -> NDArray[np.int16]:
         """The bucket of each variable."""
         result = np.empty(self.n, dtype=np.int16)
         result[order] = np.repeat(np.arange(self.n_buckets), np.diff(self.begin))
         return result
 
     def log_weight(self, order: Index) -> float:
-        """The logarithm of the sum over all linear orders of a state."""
-        from polydag.posterior.mcmc._bucket_orders_kernels import weigh
+        """The log of the sum over all linear orders of a bucket order."""
+        from polydag.posterior.mcmc._bucket_orders_kernels import log_weight
 
-        return float(weigh(order, self.begin, self._families, self._room)) + self.reference
+        return float(log_weight(order, self.begin, self.families)) + self._constant
 
-    def linear_order(self, order: Index, rng: np.random.Generator) -> Index:
-        """Draw one of the linear orders of a state, by their weights."""
-        from polydag.posterior.mcmc._bucket_orders_kernels import redraw
+    def linear_order(self, rng: np.random.Generator, order: Index) -> Index:
+        """Draw one of the linear orders of a bucket order in proportion to its weight."""
+        return self._redrawn(rng, order, self.begin)[0]
 
-        drawn = order.copy()
-        redraw(drawn, self.begin, rng.random(self.n), self._families, self._room, np.empty(self.n))
-        return drawn
+    def redraw(self, rng: np.random.Generator, order: Index) -> tuple[Index, Array]:
+        """Draw a linear order within buckets that begin at a random place.
 
-    def redrawn(self, order: Index, rng: np.random.Generator) -> tuple[Index, Array]:
-        """The same with buckets that begin anywhere; and the log sums of each variable's families."""
-        from polydag.posterior.mcmc._bucket_orders_kernels import redraw
-
-        begin = _begins(self.n, int(rng.integers(1, self.bucket_size + 1)), self.bucket_size)
-        drawn, logs = order.copy(), np.empty(self.n)
-        redraw(drawn, begin, rng.random(self.n), self._families, self._room, logs)
-        return drawn, logs + self._references
+        Returns
+        -------
+        order : int array of shape (n,)
+        log_sums : array of shape (n,)
+            The log of the sum over the families of each variable that the order allows.
+        """
+        first = int(rng.integers(1, self.bucket_size + 1))
+        drawn, log_sums = self._redrawn(rng, order, _begins(self.n, first, self.bucket_size))
+        return drawn, log_sums + self.reference
 
     def edges(self, order: Index) -> Array:
-        """The probability of each edge `[i, j]`, `i -> j`, given the state."""
-        return self.summed(order)[0]
+        """The probability of each edge `i -> j` given the bucket order, at `[i, j]`."""
+        return self.edges_and_weight(order)[0]
 
-    def summed(self, order: Index) -> tuple[Array, float]:
-        """The probability of each edge given the state, and the log weight of the state."""
-        from polydag.posterior.mcmc._bucket_orders_kernels import edge_shares
+    def edges_and_weight(self, order: Index) -> tuple[Array, float]:
+        """The probability of each edge given the bucket order, and its log weight."""
+        from polydag.posterior.mcmc._bucket_orders_kernels import edge_probabilities
 
         result = np.zeros((self.n, self.n))
-        log_weight = edge_shares(order, self.begin, self._families, self._room, result)
-        return result, float(log_weight) + self.reference
+        log_weight = edge_probabilities(order, self.begin, self.families, result)
+        return result, float(log_weight) + self._constant
 
-    def families(self, node: int, order: Index) -> Array:
-        """The probability of each parent set of a node given the state."""
-        from polydag.posterior.mcmc._bucket_orders_kernels import family_shares
+    def family_probabilities(self, node: int, order: Index) -> Array:
+        """The probability of each parent set of a node given the bucket order, of shape (sets,)."""
+        from polydag.posterior.mcmc._bucket_orders_kernels import family_probabilities
 
-        result = np.zeros(len(self._families.sets))
-        family_shares(node, order, self.begin, self._families, self._room, result)
+        result = np.zeros(len(self.families.sets))
+        family_probabilities(node, order, self.begin, self.families, result)
         return result
+
+    @property
+    def _constant(self) -> float:
+        return float(self.reference.sum())
+
+    def _redrawn(self, rng: np.random.Generator, order: Index, begin: Index) -> tuple[Index, Array]:
+        from polydag.posterior.mcmc._bucket_orders_kernels import redraw
+
+        drawn, log_sums = order.copy(), np.empty(self.n)
+        redraw(drawn, begin, rng.random(self.n), self.families, log_sums)
+        return drawn, log_sums
 
 
 def _begins(n: int, first: int, size: int) -> Index:
     """Where buckets begin if the first has `first` places and the others `size`."""
     return np.array([0, *range(min(first, n), n, size), n], dtype=np.int64)
-
-
-def _room(n: int, width: int, size: int, max_parents: int) -> Room:
-    from polydag.posterior.mcmc import _bucket_families_kernels as _kernels
-
-    half, full = 1 << (size - 1), 1 << size
-    pairs = width * (width - 1) // 2 + 1 if max_parents > 2 else 1
-
-    def numbers(*shape: int) -> Index:
-        return np.zeros(shape, dtype=np.int64)
-
-    def bands(*shape: int) -> NDArray[np.int32]:
-        return np.zeros(shape, dtype=np.int32)
-
-    return _kernels.Room(
-        where=numbers(n),
-        slot=numbers(n),
-        alpha=np.zeros((size, half)),
-        alpha_b=bands(size, half),
-        F=np.zeros(full),
-        Fb=bands(full),
-        B=np.zeros(full),
-        Bb=bands(full),
-        blocked=np.zeros(size, dtype=bool),
-        able=numbers(width + 1),
-        bit=numbers(width + 1),
-        early=numbers(width + 1),
-        early_below=numbers(width + 1),
-        mates=numbers(width + 1),
-        mates_below=numbers(width + 1),
-        early_pairs=numbers(pairs),
-        mixed_pairs=numbers(size, width + 1),
-        mate_pairs=numbers(size * size),
-        chosen=numbers(max(max_parents, 1)),
-        single=np.zeros(width + 1),
-        pair=np.zeros(pairs),
-    )

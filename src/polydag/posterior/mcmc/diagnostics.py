@@ -1,7 +1,7 @@
-"""How far averages over chains can be trusted: R-hat, effective sample size, Monte Carlo standard error.
+"""Convergence diagnostics of edge probabilities: R-hat, effective sample size (ESS), standard error (MCSE).
 
 All three are those of arviz-stats (rank-normalised, split chains: Vehtari et al. 2021). Edges that hardly
-vary over the draws are left out of the computation: their probability is known, whatever the chains did.
+vary over the draws are left out of the computation: their probability is known, however the chains behaved.
 """
 
 from __future__ import annotations
@@ -11,21 +11,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from polydag.arrays import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 MAX_RHAT = 1.05
-MIN_ESS = 400.0  # of all chains together (Vehtari et al. 2021: 100 for each of four)
-UNCERTAIN = 0.01  # edges whose standard deviation over states is larger must have converged
-CONSTANT = 1e-3  # below this, an edge is taken not to vary at all
+MIN_ESS = 400.0  # of all chains together (Vehtari et al. 2021: 100 for each of four chains)
+UNCERTAIN = 0.01  # standard deviation over draws above which an edge must have converged
+CONSTANT = 1e-3  # standard deviation over draws below which an edge counts as constant
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Of each edge `[i, j]`: R-hat and effective sample size (NaN where it hardly varies), standard error."""
+    """Diagnostics of each edge `i -> j`, at `[i, j]`.
+
+    Attributes
+    ----------
+    r_hat, ess : arrays of shape (n, n)
+        R-hat and effective sample size; NaN where the edge hardly varies.
+    mcse : array of shape (n, n)
+        Monte Carlo standard error of the probability.
+    deviation : array of shape (n, n)
+        Standard deviation over the draws.
+    """
 
     r_hat: Array
     ess: Array
@@ -34,7 +44,7 @@ class Diagnostics:
 
     @property
     def worst(self) -> tuple[float, float]:
-        """The largest R-hat and the smallest effective sample size of the edges that are uncertain."""
+        """The largest R-hat and the smallest ESS of the uncertain edges."""
         counted = self.deviation > UNCERTAIN
         if not counted.any():
             return 1.0, np.inf
@@ -42,12 +52,12 @@ class Diagnostics:
 
     @property
     def mixed(self) -> bool:
-        """Whether the chains agree, and are long enough to tell."""
+        """Whether R-hat and ESS are good for every uncertain edge."""
         r_hat, ess = self.worst
         return r_hat <= MAX_RHAT and ess >= MIN_ESS
 
     def frame(self, names: tuple[str, ...]) -> pd.DataFrame:
-        """One row an edge: source, target, r_hat, ess, mcse."""
+        """One row for each edge: source, target, r_hat, ess, mcse."""
         import pandas as pd
 
         i, j = np.nonzero(~np.eye(len(names), dtype=bool))
@@ -59,11 +69,16 @@ class Diagnostics:
         )
 
 
-def diagnose(edges: Array, least: float = CONSTANT) -> Diagnostics:
-    """Diagnostics of edge probabilities of shape (chains, draws, n, n).
+def diagnose(edges: Array, constant: float = CONSTANT) -> Diagnostics:
+    """Diagnostics of edge probabilities.
 
-    Edges with a standard deviation below `least` are taken as constant: their standard error is that
-    deviation, which is an upper bound but for states that no chain has seen.
+    Parameters
+    ----------
+    edges : array of shape (chains, draws, n, n)
+        The probability of each edge given each draw.
+    constant : float
+        Edges with a smaller standard deviation count as constant: that deviation is their standard error,
+        which is an upper bound unless chains missed some states.
     """
     from arviz_stats.base.array import array_stats
 
@@ -71,7 +86,7 @@ def diagnose(edges: Array, least: float = CONSTANT) -> Diagnostics:
     deviation = edges.std(axis=(0, 1))
     r_hat, ess = np.full(deviation.shape, np.nan), np.full(deviation.shape, np.nan)
     mcse = deviation.copy()
-    varying = deviation > least
+    varying = deviation > constant
     if varying.any() and edges.shape[1] >= 4:
         trace = edges[:, :, varying]
         with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""States that a Markov chain visited, compact enough to keep them all."""
+"""Bucket orders that Markov chains visited."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array
+
 
 @dataclass(frozen=True, eq=False)
 class BucketDraws:
-    """Sampled bucket orders: every linear order that puts the buckets one after the other belongs to a state.
+    """Sampled bucket orders; each stands for all linear orders that put its buckets one after the other.
 
     Attributes
     ----------
-    buckets : int array of shape (chains, draws, n)
-        The bucket of each variable, counted from 0; the variables of a bucket stand in any order.
+    buckets : int16 array of shape (chains, draws, n)
+        The bucket of each variable, counted from 0.
     log_weights : array of shape (chains, draws)
-        The logarithm of each state's weight: that of its linear orders together, prior included. Draws have
-        the states' probabilities already; these are for looking at, not for averaging.
+        The log of each bucket order's weight: the sum over its linear orders, prior included. Draws occur
+        with the posterior probabilities already, so averages over draws must not be weighted by these.
     """
 
     buckets: NDArray[np.int16]
-    log_weights: NDArray[np.float64]
+    log_weights: Array
 
     @property
     def n_chains(self) -> int:
@@ -31,5 +33,5 @@ class BucketDraws:
 
     @property
     def n_draws(self) -> int:
-        """The number of states kept of each chain."""
+        """The number of draws kept of each chain."""
         return int(self.buckets.shape[1])

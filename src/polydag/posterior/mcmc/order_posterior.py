@@ -1,10 +1,10 @@
 """The posterior over orders by Markov chains, averaged over bucket orders.
 
-A chain moves between linear orders, by draws of the place of one variable among the others, of the
-arrangement of a few, and of all orders inside buckets (runs of neighbouring variables) at once. What is
-recorded is the bucket order that a linear order is in (Niinimäki, Parviainen and Koivisto 2011): given that,
-the probability of an edge is summed over all its linear orders and all their families (as the exact method
-does for all orders). Averages over states are therefore Rao-Blackwellised.
+A chain moves between linear orders: it draws the place of one variable among the others, the permutation of a
+few variables, and all orders within buckets (runs of neighbouring variables) at once. The bucket order that
+contains the linear order is recorded (Niinimäki, Parviainen and Koivisto 2011). Given a bucket order, the
+probability of an edge is summed over all its linear orders and all their families, as in the exact method.
+Averages over draws are therefore Rao-Blackwellised.
 """
 
 from __future__ import annotations
@@ -13,49 +13,50 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.graph import Graph
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.features import ModularPosterior
-from polydag.posterior.mcmc import bucket_orders as bucket
-from polydag.posterior.mcmc.chains import Length, Run, run_chains
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.diagnostics import MAX_RHAT, MIN_ESS
 from polydag.posterior.mcmc.draws import BucketDraws
+from polydag.posterior.mcmc.driver import Run, run_chains
 from polydag.posterior.orders.sampler import OrderSampler
-from polydag.posterior.orders.search import ONCE, Starts, search
+from polydag.posterior.orders.search import UNREPLICATED, Starts, find_starts
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.posterior.dags import DagSamples
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 _FIRST, _FIRST_EACH = 500, 50  # steps of the first round: at least, and for each variable
-_MANY = 4  # times as many where they are quick
-_STATES = 400  # that features and parent sets are averaged over, at most
-_BEST = 50  # states that the best network is looked for in
+_QUICK = 4  # reduction of the families from which on steps are quick, and times as many are made
+_STATES = 400  # most states over which features and parent sets are averaged
+_BEST = 50  # states in which the best network is searched
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChainPosterior(ModularPosterior):
-    """A posterior of a table of families, averaged over states that Markov chains have visited.
+    """A posterior of a table of families, averaged over states that Markov chains visited.
 
     Attributes
     ----------
     mixed : bool
-        Whether the chains agree on every edge that is uncertain, are long enough to tell, and began where
-        the weight is as far as is known.
-    peak : str
-        What is known of where chains began (`polydag.posterior.orders.search`): "flat", "proven", "best",
-        "found again", "found once"; "random" for chains of a given length.
+        Whether R-hat and ESS are good for every uncertain edge, and the chains started in a mode that more
+        than one search found.
+    mode_search : str
+        What is known of the modes in which chains started: "flat", "proven", "best", "replicated" or
+        "unreplicated" (see `polydag.posterior.orders.search.Starts`); "none" for chains of a given length,
+        which start at random.
     history : DataFrame
-        One row a round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed.
+        One row for each round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess,
+        mixed.
     """
 
     mixed: bool = False
-    peak: str = "random"
+    mode_search: str = "none"
     history: pd.DataFrame = field(default_factory=lambda: history_frame([]))
 
     @property
@@ -65,19 +66,19 @@ class ChainPosterior(ModularPosterior):
         return int(last["burn_in"] + last["steps"])
 
     def disagreement(self) -> str:
-        """What is wrong with chains that have not mixed, and what to do."""
+        """What is wrong with chains that have not mixed, and what to do about it."""
         last = self._last()
-        if last["mixed"] and self.peak == ONCE:
+        if last["mixed"] and self.mode_search == UNREPLICATED:
             return (
-                "The Markov chains agree, but they all began on a peak that only one search has found, so "
-                "that there may well be a higher one. Try more chains (n_chains), another random_state, or "
-                "fewer variables."
+                "The Markov chains agree, but they all started in a mode that only one search found, so that "
+                "there may well be a higher one. Try more chains (n_chains), another random_state, or fewer "
+                "variables."
             )
         return (
-            f"The Markov chains have not mixed after {self.n_steps} steps: R-hat is up to "
-            f"{last['r_hat']:.2f} (at most {MAX_RHAT:g} wanted), and the effective number of draws down to "
-            f"{last['ess']:.0f} (at least {MIN_ESS:g}). Run longer (n_steps), {self._advice}with fewer "
-            "variables; posterior_.diagnostics tells which edges are affected."
+            f"The Markov chains have not mixed after {self.n_steps} steps: the largest R-hat is "
+            f"{last['r_hat']:.2f} (should be at most {MAX_RHAT:g}), the smallest ESS {last['ess']:.0f} "
+            f"(should be at least {MIN_ESS:g}). Use more steps (n_steps), {self._advice}fewer variables; "
+            "posterior_.diagnostics lists the edges affected."
         )
 
     @property
@@ -95,45 +96,45 @@ class McmcPosterior(ChainPosterior):
     Attributes
     ----------
     bucket_size : int
-        Of the sampled states.
-    begun : tuple of int arrays
-        The orders that chains began in, where they were searched for.
+        Of the sampled bucket orders.
+    starts : tuple of int arrays of shape (n,)
+        The orders in which chains started, where these were searched for.
     """
 
     bucket_size: int = 10
-    begun: tuple[Index, ...] = ()
+    starts: tuple[Index, ...] = ()
 
     @property
     def _advice(self) -> str:
-        return "with larger buckets (bucket_size) or "
+        return "larger buckets (bucket_size) or "
 
     def sample_dags(self, count: int = 1000, random_state: int | None = None) -> DagSamples:
-        """DAGs from the sampled states, by their probabilities under the posterior over orders."""
-        from polydag.posterior.dags import dags_by_buckets
+        """DAGs drawn from the sampled states, distributed as in the posterior over orders."""
+        from polydag.posterior.dags.drawing import dags_by_buckets
 
         return dags_by_buckets(self._table(), self.draws, count, random_state)
 
     def families_of(self, node: int) -> Array:
         """The probability of each parent set of a variable, over an even choice of the sampled states."""
-        space = bucket.BucketOrders(bucket.scaled(self._table()), self.bucket_size)
+        buckets = BucketOrders.of(self._table(), self.bucket_size)
         orders = self._orders()
         total = np.zeros(self._table().scores.shape[1])
         for order in orders:
-            total += space.families(node, order)
+            total += buckets.family_probabilities(node, order)
         return total / len(orders)
 
     def best_graph(self) -> tuple[Graph, float]:
-        """The network with the highest log score of the best sampled states and those begun in; its score."""
+        """The network with the highest log score within the best sampled states and the starts; its score."""
         table = self._table()
-        space = bucket.BucketOrders(bucket.scaled(table), self.bucket_size)
+        buckets = BucketOrders.of(table, self.bucket_size)
         weights = self.draws.log_weights.ravel()
         states = self.draws.buckets.reshape(-1, table.n)
         _, first = np.unique(states, axis=0, return_index=True)
         rng = np.random.default_rng(0)  # the same answer every time
         best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
         sampled = states[first[np.argsort(-weights[first], kind="stable")][:_BEST]]
-        inside = [space.linear_order(np.argsort(state, kind="stable"), rng) for state in sampled]
-        for order in (*self.begun, *inside):
+        inside = [buckets.linear_order(rng, np.argsort(state, kind="stable")) for state in sampled]
+        for order in (*self.starts, *inside):
             own = _best_families(table, order)
             score = float(table.scores[np.arange(table.n), own].sum())
             if score > best:
@@ -142,8 +143,7 @@ class McmcPosterior(ChainPosterior):
         return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
 
     def _ratio(self, changed: FamilyTable) -> float:
-        own = bucket.BucketOrders(bucket.scaled(self._table()), self.bucket_size)
-        other = bucket.BucketOrders(bucket.scaled(changed), self.bucket_size)
+        own, other = (BucketOrders.of(table, self.bucket_size) for table in (self._table(), changed))
         shares = [np.exp(other.log_weight(order) - own.log_weight(order)) for order in self._orders()]
         return float(np.mean(shares))
 
@@ -157,10 +157,7 @@ class McmcPosterior(ChainPosterior):
 def mcmc_posterior(
     table: FamilyTable,
     *,
-    n_chains: int = 4,
-    n_steps: int | None = None,
-    burn_in: int | None = None,
-    bucket_size: int = 10,
+    chains: Chains = DEFAULT_CHAINS,
     n_jobs: int = 1,
     random_state: int | None = None,
     name: str = "chains",
@@ -171,45 +168,45 @@ def mcmc_posterior(
     ----------
     table : FamilyTable
         Log scores with the log prior in them (`with_prior`).
-    n_chains : int
-        Independent chains; at least 2 to see whether they agree.
-    n_steps : int, optional
-        The length of each chain, burn-in included, from a random order on; a step draws the place of one
-        variable. By default chains begin in orders of high weight that have been searched for
-        (`polydag.posterior.orders.search`), and the length is doubled until R-hat and effective sample size
-        are good for every uncertain edge (`posterior.mcmc.diagnostics`), with parallel tempering where
-        chains still disagree, up to 64 times the first round; 256 times where they agree but are too short.
-    burn_in : int, optional
-        Steps at the beginning that are not used; half of all by default.
-    bucket_size : int
-        Variables a bucket: larger ones sum over more orders at once, and cost more.
+    chains : Chains
+        How many chains, how long, and how large their buckets are. A step draws the place of one variable.
+        Where no length is given, chains start in orders of high weight (`polydag.posterior.orders.search`),
+        and their length is doubled until R-hat and ESS are good for every uncertain edge
+        (`polydag.posterior.mcmc.diagnostics`): up to 64 times the first round, with parallel tempering
+        where chains still disagree, and up to 256 times where they agree but are too short.
     n_jobs : int
         Processes (joblib, also by `joblib.parallel_config`); the draws do not depend on it.
     random_state : int, optional
         The seed.
     name : str
-        Of the checkpoints: two posteriors inside one recording need different names.
+        The name of the checkpoints: two posteriors inside one recording need different names.
     """
-    sampler = OrderSampler.of(table, bucket_size)
-    quick = sampler.space.left_out > _MANY
-    first = max(_FIRST, _FIRST_EACH * table.n) * (_MANY if quick else 1)
-    length = Length(n_chains, n_steps, burn_in, first=first, apart=sampler.between)
+    sampler = OrderSampler.of(table, chains.bucket_size)
+    quick = sampler.space.reduction > _QUICK
+    first_round = max(_FIRST, _FIRST_EACH * table.n) * (_QUICK if quick else 1)
     options: Any = {"n_jobs": n_jobs, "random_state": random_state, "name": name}
-    starts = None if n_steps else search(sampler, n_chains, **options)
+    starts = None if chains.n_steps else find_starts(sampler, chains.n_chains, **options)
     if starts:
-        sampler = replace(sampler, jumps=starts.jumps)
-    run = run_chains(sampler, length, starts=starts and starts.orders, **options)
+        sampler = replace(sampler, mode_jumps=starts.mode_jumps)
+    run = run_chains(
+        sampler,
+        chains,
+        first_round=first_round,
+        thinning=sampler.sweep,
+        starts=starts and starts.orders,
+        **options,
+    )
     return McmcPosterior(
         draws=BucketDraws(run.states, run.log_weights),
         n_jobs=n_jobs,
-        bucket_size=bucket_size,
-        begun=() if starts is None else tuple(starts.orders),
-        **what_chains_say(table, run, starts),
+        bucket_size=chains.bucket_size,
+        starts=() if starts is None else tuple(starts.orders),
+        **chain_results(table, run, starts),
     )
 
 
-def what_chains_say(table: FamilyTable, run: Run, starts: Starts | None) -> dict[str, Any]:
-    """What all posteriors by chains have in common."""
+def chain_results(table: FamilyTable, run: Run, starts: Starts | None) -> dict[str, Any]:
+    """The attributes that all posteriors by chains share."""
     return {
         "names": table.names,
         "probabilities": np.clip(run.edges.mean(axis=(0, 1)), 0.0, 1.0),
@@ -218,14 +215,14 @@ def what_chains_say(table: FamilyTable, run: Run, starts: Starts | None) -> dict
         "sets": table.sets,
         "diagnostics": run.diagnostics.frame(table.names),
         "table": table,
-        "mixed": run.mixed and (starts is None or starts.peak != ONCE),
-        "peak": "random" if starts is None else starts.peak,
+        "mixed": run.mixed and (starts is None or starts.mode_search != UNREPLICATED),
+        "mode_search": "none" if starts is None else starts.mode_search,
         "history": history_frame(run.history),
     }
 
 
 def history_frame(rounds: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row a round."""
+    """One row for each round."""
     import pandas as pd
 
     return pd.DataFrame(rounds)

@@ -1,4 +1,4 @@
-"""The compiled part of jumps: a part of an order taken out and put back. `here` and `there` are `Side`s."""
+"""Compiled proposals of mode jumps: a part of an order is taken out and inserted again (see `Layout`)."""
 
 from __future__ import annotations
 
@@ -7,35 +7,47 @@ import math
 import numpy as np
 from numba import njit
 
-from polydag.posterior.orders._moves_kernels import score
-
 
 @njit(cache=True, nogil=True)
-def propose(ranked, order, here, there, backwards, rng, new, place, logs, room):  # type: ignore[no-untyped-def]
-    """Fill in the state that a part's other places lead to; the log ratio of the chances back and forth.
+def propose_order(order, here, there, backwards, rng, new):  # type: ignore[no-untyped-def]
+    """Fill in `new` with an order that has the part in the layout `there` instead of `here`.
 
-    `-inf` where the part is not as it is `here`.
+    Returns the log of the ratio of the probabilities of the reverse proposal and of this one; -inf where
+    the part is not in the layout `here`.
+
+    Parameters
+    ----------
+    order, new : int arrays of shape (n,)
+    here, there : Layout
+    backwards : bool
+        Whether orders are read from their end.
     """
     old = order[::-1].copy() if backwards else order.copy()
-    rooms = np.empty((len(here.sequence), 2))
-    back = put_back(old, here, False, rng, new, rooms)
+    places = np.empty((len(here.sequence), 2))
+    back = insert_part(old, here, False, rng, new, places)
     if back == -np.inf:
         return -np.inf
-    forth = put_back(old, there, True, rng, new, rooms)
+    forth = insert_part(old, there, True, rng, new, places)
     if backwards:
         new[:] = new[::-1].copy()
-    score(ranked, new, place, logs, room)
     return back - forth
 
 
 @njit(cache=True, nogil=True)
-def put_back(order, side, drawn, rng, line, rooms):  # type: ignore[no-untyped-def]
-    """Fill `line` with an order in which a part has new places, or its old ones; the log chance of these.
+def insert_part(order, layout, drawn, rng, new, places):  # type: ignore[no-untyped-def]
+    """Fill in `new` with an order whose part has random places (`drawn`) or its present ones.
 
-    Of each variable `rooms` gets how many places there were behind its parents, and how many it left behind
-    itself. The chance is `-inf` where the old places cannot have come about in this way.
+    Returns the log probability of these places; -inf where the present places cannot come about this way.
+
+    Parameters
+    ----------
+    order, new : int arrays of shape (n,)
+    layout : Layout
+        Of a part of k variables.
+    places : array of shape (k, 2)
+        For each variable, gets the number of places after its parents, and how many it left behind itself.
     """
-    sequence, parents, shapes = side.sequence, side.parents, side.shapes
+    sequence, parents, shapes = layout.sequence, layout.parents, layout.shapes
     n, size = len(order), len(order) - len(sequence)
     inside = np.zeros(n, np.bool_)
     inside[sequence] = True
@@ -44,41 +56,41 @@ def put_back(order, side, drawn, rng, line, rooms):  # type: ignore[no-untyped-d
     for p in range(n):
         was[order[p]] = p
         if not inside[order[p]]:
-            line[filled] = order[p]
+            new[filled] = order[p]
             place[order[p]] = filled
             filled += 1
-    chance = 0.0
+    log_probability = 0.0
     for i in range(len(sequence)):
         v, low = sequence[i], 0
         for k in range(parents.shape[1]):
             if parents[i, k] >= 0:
                 low = max(low, place[parents[i, k]] + 1)
-        most, a, b = size - low, shapes[i, 0], shapes[i, 1]
+        available, a, b = size - low, shapes[i, 0], shapes[i, 1]
         if drawn:
-            spot = size - rng.binomial(most, rng.beta(a, b))
+            spot = size - rng.binomial(available, rng.beta(a, b))
         else:
             spot = 0
             for p in range(size):
-                spot += was[line[p]] < was[v]
+                spot += was[new[p]] < was[v]
             if spot < low:
                 return -np.inf
-        rooms[i, 0], rooms[i, 1] = most, size - spot
-        chance += _log_chance(most, size - spot, a, b)
+        places[i, 0], places[i, 1] = available, size - spot
+        log_probability += _log_beta_binomial(available, size - spot, a, b)
         for p in range(size, spot, -1):
-            line[p] = line[p - 1]
-            place[line[p]] = p
-        line[spot] = v
+            new[p] = new[p - 1]
+            place[new[p]] = p
+        new[spot] = v
         place[v] = spot
         size += 1
-    return chance
+    return log_probability
 
 
 @njit(cache=True, nogil=True)
-def _log_chance(most, room, a, b):  # type: ignore[no-untyped-def]
-    """Of a beta-binomial variable."""
-    rest = most - room
+def _log_beta_binomial(n, k, a, b):  # type: ignore[no-untyped-def]
+    """The log probability of k out of n."""
+    rest = n - k
     return (
-        math.lgamma(most + 1.0) - math.lgamma(room + 1.0) - math.lgamma(rest + 1.0)
-        + math.lgamma(room + a) + math.lgamma(rest + b) - math.lgamma(most + a + b)
+        math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(rest + 1.0)
+        + math.lgamma(k + a) + math.lgamma(rest + b) - math.lgamma(n + a + b)
         - math.lgamma(a) - math.lgamma(b) + math.lgamma(a + b)
     )  # fmt: skip

@@ -1,47 +1,47 @@
-"""How the places of variables in a jump are distributed, fitted to orders that were seen."""
+"""Distributions of places in mode jumps, fitted to orders around the modes."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydag.posterior.orders.mode_jumps import Jump, Side
+from polydag.arrays import Index
+from polydag.posterior.orders.mode_jumps import Layout, ModeJump
 
-Index = NDArray[np.int64]
-
-_STEPS = 60  # of the fixed point
+_STEPS = 60  # of the fixed-point iteration
 _SHAPES = (0.1, 1000.0)  # the smallest and the largest parameter
-_TINY = 1e-300  # where no variable has any choice, there is nothing to divide by
+_TINY = 1e-300  # keeps the divisor positive where no variable has any choice
 
 
-def fitted(jump: Jump, orders: Index) -> Jump:
-    """The jump with distributions of places that are as likely as possible, given some orders."""
-    along = -1 if jump.backwards else 1
-    one, other = (_fitted(side, orders[:, ::along]) for side in jump[:2])
-    return Jump(one, other, jump.backwards)
+def fit_proposals(mode_jump: ModeJump, orders: Index) -> ModeJump:
+    """The jump with maximum-likelihood distributions of places, given orders of shape (orders, n)."""
+    along = -1 if mode_jump.backwards else 1
+    one, other = (_fitted(layout, orders[:, ::along]) for layout in mode_jump.layouts)
+    return ModeJump((one, other), mode_jump.backwards)
 
 
-def _fitted(side: Side, orders: Index) -> Side:
-    """By Minka's fixed point, which raises the likelihood in every step."""
+def _fitted(layout: Layout, orders: Index) -> Layout:
+    """By Minka's fixed-point iteration, which raises the likelihood in every step."""
     from scipy.special import digamma
 
-    from polydag.posterior.orders._mode_jumps_kernels import put_back
+    from polydag.posterior.orders._mode_jumps_kernels import insert_part
 
-    rooms, rng = [], np.random.default_rng(0)  # which is not drawn from
+    seen, rng = [], np.random.default_rng(0)  # not drawn from
     for order in orders:
-        own = np.empty((len(side.sequence), 2))
-        line = np.empty_like(order)
-        if put_back(np.ascontiguousarray(order), side, False, rng, line, own) > -np.inf:
-            rooms.append(own)
-    if not rooms:
-        return side
-    most, room = np.moveaxis(np.array(rooms), 2, 0)
-    a, b = side.shapes.T
+        places = np.empty((len(layout.sequence), 2))
+        if (
+            insert_part(np.ascontiguousarray(order), layout, False, rng, np.empty_like(order), places)
+            > -np.inf
+        ):
+            seen.append(places)
+    if not seen:
+        return layout
+    available, left = np.moveaxis(np.array(seen), 2, 0)
+    a, b = layout.shapes.T
     for _ in range(_STEPS):
-        all_of = (digamma(most + a + b) - digamma(a + b)).sum(axis=0)
+        divisor = (digamma(available + a + b) - digamma(a + b)).sum(axis=0)
         new = [
-            own * (digamma(count + own) - digamma(own)).sum(axis=0) / np.maximum(all_of, _TINY)
-            for own, count in ((a, room), (b, most - room))
+            own * (digamma(count + own) - digamma(own)).sum(axis=0) / np.maximum(divisor, _TINY)
+            for own, count in ((a, left), (b, available - left))
         ]
         a, b = (np.clip(own, *_SHAPES) for own in new)
-    return side._replace(shapes=np.column_stack([a, b]))
+    return layout._replace(shapes=np.column_stack([a, b]))

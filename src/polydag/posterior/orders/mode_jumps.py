@@ -1,17 +1,17 @@
-"""Jumps of parts of a network between peaks that no chain of small moves connects.
+"""Jumps of parts of a network between modes that no sequence of small moves connects.
 
-Two peaks differ in parts, for example in the directions along a long path. Near each peak some edges are
-sure, and these say which variables of a part come after which others. A jump takes a part, with all that
-descends from it, out of an order and puts the variables back one by one, parents first, according to the
-edges of the other peak; or a part with its ancestors, children first. How many of the places behind its
-parents a variable leaves behind itself is drawn from a beta-binomial distribution, which is fitted to orders
-seen around the peak. (If every variable had one parent at most and all orders were equally likely, it would
-be exact: the first parameter is one more than the number of descendants, the second is one, which is the hook
-length formula.) How likely the way back is, is known as well, so that the move can be accepted or not as
-Metropolis and Hastings do: chains with jumps have the right distribution, whatever edges and fits are, and
-visit peaks as often as they weigh.
+Two modes differ in parts of the network, for example in the directions along a long path. Near each mode some
+edges are certain, and these say which variables of a part come after which others. A jump takes a part, with
+all its descendants, out of an order and inserts the variables again one by one, parents first, according to
+the edges of the other mode; or it takes a part with its ancestors and inserts children first. Of the places
+after the last parent of a variable, the number that it leaves behind itself is drawn from a beta-binomial
+distribution fitted to orders around the mode. (If every variable had at most one parent and all orders were
+equally likely, the first parameter would be one more than the number of descendants and the second would be
+one: this is the hook length formula.) The probability of the reverse jump is known as well, so that a jump
+is accepted or rejected by the Metropolis-Hastings rule. Chains with jumps therefore keep the right target
+whatever the edges and fits are, and visit modes in proportion to their weight.
 
-Which jumps there are is found in `finding`, the distributions of places in `fitting`.
+`mode_jump_search` finds the jumps of a table, `mode_jump_proposals` fits the distributions of places.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydag.posterior.orders.moves import Orders, State
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from polydag.arrays import Array, Index
+from polydag.posterior.orders.space import OrderSpace, OrderState
 
 
-class Side(NamedTuple):
-    """A part as it is on one peak.
+class Layout(NamedTuple):
+    """A part of the network as it is on one mode.
 
     Attributes
     ----------
     sequence : int array of shape (k,)
-        Its variables, in the order of their return.
+        Its variables, in the order in which they are inserted.
     parents : int array of shape (k, most)
-        What each has to be after, filled up with -1.
+        The variables that each must come after, padded with -1.
     shapes : array of shape (k, 2)
         The parameters of the beta-binomial distribution of how many places it leaves behind itself.
     """
@@ -46,33 +43,40 @@ class Side(NamedTuple):
     shapes: Array
 
     def key(self) -> bytes:
-        """The same for the same part."""
+        """The same for layouts that differ in their shapes only."""
         return self.sequence.tobytes() + self.parents.tobytes()
 
 
-class Jump(NamedTuple):
-    """The two ways in which a part can be; of orders that are read from their end, if it moves backwards."""
+class ModeJump(NamedTuple):
+    """The two layouts of a part; of orders read from their end if `backwards`."""
 
-    one: Side
-    other: Side
+    layouts: tuple[Layout, Layout]
     backwards: bool
 
 
-def jumped(space: Orders, state: State, jump: Jump, power: float, rng: np.random.Generator) -> State:
-    """A proposal of places for a part, of the way that it is in or of the other, accepted or not."""
-    new, gain = proposed(space, state, jump, power, rng)
-    return new if gain >= 0 or math.log(1.0 - rng.random()) < gain else state
+def jump(
+    space: OrderSpace, rng: np.random.Generator, state: OrderState, mode_jump: ModeJump, power: float = 1.0
+) -> tuple[OrderState, bool]:
+    """Propose new places for a part, in its present layout or the other one; returns whether it is accepted.
+
+    The target is the weight to `power`.
+    """
+    new, log_ratio = propose(space, rng, state, mode_jump, power)
+    accepted = log_ratio >= 0 or math.log(1.0 - rng.random()) < log_ratio
+    return (new if accepted else state), accepted
 
 
-def proposed(
-    space: Orders, state: State, jump: Jump, power: float, rng: np.random.Generator
-) -> tuple[State, float]:
-    """A state, and the logarithm of the ratio that Metropolis and Hastings compare with a random number."""
-    from polydag.posterior.orders._mode_jumps_kernels import propose
+def propose(
+    space: OrderSpace, rng: np.random.Generator, state: OrderState, mode_jump: ModeJump, power: float = 1.0
+) -> tuple[OrderState, float]:
+    """A proposed state and its log Metropolis-Hastings ratio; -inf where the part is in neither layout."""
+    from polydag.posterior.orders._mode_jumps_kernels import propose_order
+    from polydag.posterior.orders._space_kernels import score
 
-    here, there = (jump[k] for k in rng.integers(0, 2, 2))
+    here, there = (mode_jump.layouts[k] for k in rng.integers(0, 2, 2))
     new = state.copy()
-    ratio = propose(space.ranked, state.order, here, there, jump.backwards, rng, *new, space.room())
-    if ratio == -np.inf:
-        return state, ratio
-    return new, power * (new.log_weight - state.log_weight) + ratio
+    log_ratio = propose_order(state.order, here, there, mode_jump.backwards, rng, new.order)
+    if log_ratio == -np.inf:
+        return state, log_ratio
+    score(space.families, *new)
+    return new, power * (new.log_weight - state.log_weight) + log_ratio

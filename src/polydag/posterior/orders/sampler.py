@@ -1,35 +1,51 @@
-"""Chains of linear orders that are recorded as the bucket orders they are in."""
+"""The sampler of linear orders, which are recorded as bucket orders."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Index
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.mcmc import bucket_orders as bucket
-from polydag.posterior.mcmc.chains import Recorded
-from polydag.posterior.orders.mode_jumps import Jump, jumped
-from polydag.posterior.orders.moves import Orders, State
+from polydag.posterior.mcmc.bucket_orders import BucketOrders
+from polydag.posterior.mcmc.sampler import Info, Record
+from polydag.posterior.orders.mode_jumps import ModeJump, jump
+from polydag.posterior.orders.relocation import relocate
+from polydag.posterior.orders.space import OrderSpace, OrderState, random_order
+from polydag.posterior.orders.subset_permutation import permute_subsets
 
-Index = NDArray[np.int64]
-_APART = 3  # relocations for every arrangement, and for every jump that is tried
+_INTERVAL = 3  # relocations for every permutation of a subset, and for every mode jump
 
 
 @dataclass(frozen=True, eq=False)
 class OrderSampler:
-    """Orders of a table of families, as `polydag.posterior.mcmc.chains` runs them."""
+    """A Markov chain of linear orders (see `polydag.posterior.mcmc.sampler`).
 
-    space: Orders
-    scores: bucket.Scaled
-    bucket_size: int
-    jumps: tuple[Jump, ...] = ()
+    Attributes
+    ----------
+    space : OrderSpace
+        The orders.
+    buckets : BucketOrders
+        The bucket orders that are recorded.
+    mode_jumps : tuple of ModeJump
+        Jumps between modes, if any.
+    moves : int
+        Relocations of a step.
+    power : float
+        The target is the weight of an order to this power.
+    """
+
+    space: OrderSpace
+    buckets: BucketOrders
+    mode_jumps: tuple[ModeJump, ...] = ()
+    moves: int = 1
+    power: float = 1.0
 
     @classmethod
     def of(cls, table: FamilyTable, bucket_size: int = 10) -> OrderSampler:
-        """Of a table with the prior in it."""
-        return cls(Orders(table), bucket.scaled(table), bucket_size)
+        """The sampler of a table with the prior in it."""
+        return cls(OrderSpace.of(table), BucketOrders.of(table, bucket_size))
 
     @property
     def n(self) -> int:
@@ -37,73 +53,59 @@ class OrderSampler:
         return self.space.n
 
     @property
-    def between(self) -> int:
-        """Relocations between two draws inside buckets: the fewer families, the less they cost beside one."""
-        return int(np.clip(self.space.left_out**1.5, 2.0, 4.0 * self.n))
+    def sweep(self) -> int:
+        """Relocations between two draws of the orders within buckets.
 
-    def walker(self) -> OrderWalker:
-        """The working memory of a chain."""
-        return OrderWalker(self)
-
-
-class OrderWalker:
-    """A chain of linear orders that is recorded as the bucket orders they are in."""
-
-    def __init__(self, sampler: OrderSampler) -> None:
-        self._space, self._jumps = sampler.space, sampler.jumps
-        self._buckets = bucket.BucketOrders(sampler.scores, sampler.bucket_size)
-        self._room, self._desk = sampler.space.room(), sampler.space.desk()
-        self._between = sampler.between
-
-    def start(self, rng: np.random.Generator) -> State:
-        """A random order that has a positive weight."""
-        return self._space.start(rng)
-
-    def pack(self, state: State) -> Index:
-        """The variables in their order."""
-        return state.order
-
-    def unpack(self, packed: Index) -> State:
-        """The state of an order."""
-        return self._space.state(packed)
-
-    def advance(
-        self, state: State, power: float, steps: int, rng: np.random.Generator
-    ) -> tuple[State, float]:
-        """Draw the places of variables anew, of one, of a few, and now and then of all inside buckets.
-
-        Where there are other peaks, parts of the network jump between them.
+        The fewer families are left to sum over, the less a relocation takes compared with such a draw.
         """
-        found = state.copy()
-        moved = 0
-        for begin in range(0, steps, self._between):
-            moved += self._space.relocate(found, min(self._between, steps - begin), power, rng, self._room)
-            if arranged := self._between // _APART:
-                self._space.arrange(found, arranged, power, rng, self._room, self._desk)
-            found = self._redrawn(found, power, rng)
-            found = self._jumped(found, power, rng)
-        return found, moved / steps
+        return int(min(max(self.space.reduction**1.5, 2.0), 4.0 * self.n))
 
-    def _jumped(self, state: State, power: float, rng: np.random.Generator) -> State:
-        """Random jumps, some of which may be accepted."""
-        if self._jumps:
-            for number in rng.integers(0, len(self._jumps), max(1, self._between // _APART)):
-                state = jumped(self._space, state, self._jumps[number], power, rng)
+    def configured(self, *, moves: int, power: float = 1.0) -> OrderSampler:
+        """The sampler with so many relocations a step and another power."""
+        return replace(self, moves=moves, power=power)
+
+    def random_position(self, rng: np.random.Generator) -> Index:
+        """A random order that has a positive weight."""
+        return random_order(self.space.table, rng)
+
+    def init(self, position: Index) -> OrderState:
+        """The state of an order."""
+        return self.space.init(position)
+
+    def step(self, rng: np.random.Generator, state: OrderState) -> tuple[OrderState, Info]:
+        """Sweeps of relocations, each followed by permutations of subsets, a draw within buckets, and jumps.
+
+        The acceptance is the share of relocations that changed the place of their variable.
+        """
+        moved = 0
+        for begin in range(0, self.moves, self.sweep):
+            count = min(self.sweep, self.moves - begin)
+            state, changed = relocate(self.space, rng, state, count, self.power)
+            moved += changed
+            if subsets := self.sweep // _INTERVAL:
+                state, _ = permute_subsets(self.space, rng, state, subsets, self.power)
+            state = self.redraw_buckets(rng, state)
+            state = self.jump_between_modes(rng, state)
+        return state, Info(moved / self.moves)
+
+    def redraw_buckets(self, rng: np.random.Generator, state: OrderState) -> OrderState:
+        """Draw an order among those that agree with buckets that begin at a random place.
+
+        The draw is in proportion to the weight; where the target is a power of it, the draw is a proposal.
+        """
+        order, log_sums = self.buckets.redraw(rng, state.order)
+        new = OrderState(order, np.argsort(order), log_sums)
+        log_ratio = (self.power - 1.0) * (new.log_weight - state.log_weight)
+        return new if log_ratio >= 0 or np.log(1.0 - rng.random()) < log_ratio else state
+
+    def jump_between_modes(self, rng: np.random.Generator, state: OrderState) -> OrderState:
+        """Try random mode jumps."""
+        if self.mode_jumps:
+            for k in rng.integers(0, len(self.mode_jumps), max(1, self.sweep // _INTERVAL)):
+                state, _ = jump(self.space, rng, state, self.mode_jumps[k], self.power)
         return state
 
-    def _redrawn(self, state: State, power: float, rng: np.random.Generator) -> State:
-        """An order drawn by weight among those that buckets of any beginning allow."""
-        order, logs = self._buckets.redrawn(state.order, rng)
-        new = State(order, np.argsort(order), logs)
-        # By weight as it is; where that is taken to a power, a proposal.
-        gain = (power - 1.0) * (new.log_weight - state.log_weight)
-        return new if gain >= 0 or np.log(1.0 - rng.random()) < gain else state
-
-    def log_weight(self, state: State) -> float:
-        """The log weight of the order."""
-        return state.log_weight
-
-    def record(self, state: State) -> Recorded:
-        """The bucket of each variable, and what follows from all orders of the buckets."""
-        edges, log_weight = self._buckets.summed(state.order)
-        return Recorded(self._buckets.numbers(state.order), log_weight, edges)
+    def record(self, state: OrderState) -> Record:
+        """The bucket of each variable, and the edge probabilities and log weight of the bucket order."""
+        edges, log_weight = self.buckets.edges_and_weight(state.order)
+        return Record(self.buckets.bucket_of(state.order), log_weight, edges)

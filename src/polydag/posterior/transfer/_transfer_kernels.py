@@ -1,7 +1,13 @@
 """Compiled sums over pairs of parent sets.
 
-Sets are numbered as in `posterior.families.subsets`; `numbers[s, mask]` is the number of the subset of set s
-that has the members at the bits of `mask`.
+Shapes of arguments that several kernels share; sets are numbered as in `posterior.families.subsets`:
+
+sets : int16 array of shape (sets, max_parents)
+sizes : int array of shape (sets,)
+numbers : int32 array of shape (sets, 2^max_parents)
+    `numbers[s, mask]` is the index of the subset of set s with the members at the bits of `mask`.
+members : int array of shape (2^max_parents,)
+    The number of bits of each mask.
 """
 
 from __future__ import annotations
@@ -9,12 +15,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_FAR = 600.0  # logarithms, which a number can still hold the exponential of
+_FAR = 600.0  # nats, whose exponential a number can still hold
 
 
 @njit(cache=True, nogil=True)
 def subset_numbers(sets, sizes, start, choose):  # type: ignore[no-untyped-def]
-    """`numbers[s, mask]`; -1 where a mask goes beyond the set."""
+    """`numbers[s, mask]`; -1 where a mask has bits beyond the size of the set.
+
+    `start`: int array of shape (max_parents + 2,), where the sets of each size begin; `choose`: binomial
+    coefficients, an int array of shape (c + 1, max_parents + 1).
+    """
     numbers = np.full((len(sets), 1 << sets.shape[1]), -1, np.int32)
     for s in range(len(sets)):
         for mask in range(1 << sizes[s]):
@@ -29,7 +39,10 @@ def subset_numbers(sets, sizes, start, choose):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def superset_sums(scores, numbers, sizes):  # type: ignore[no-untyped-def]
-    """`log S(T)`, `S(T) = Σ_{π ⊇ T} exp(scores[π])`; each T has a scale of its own."""
+    """`log S(T)` of shape (sets,), with `S(T) = Σ_{π ⊇ T} exp(scores[π])`; each T has a scale of its own.
+
+    `scores`: array of shape (sets,).
+    """
     top = np.full(len(scores), -np.inf)
     for s in range(len(scores)):
         for mask in range(1 << sizes[s]):
@@ -48,7 +61,10 @@ def superset_sums(scores, numbers, sizes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def transfer_sums(sums, numbers, sizes, members, log_c, out):  # type: ignore[no-untyped-def]
-    """`out[π] += log Σ_{T ⊆ π} c(|π|, |T|) S(T)`; `members[mask]` is the number of bits of a mask."""
+    """`out[π] += log Σ_{T ⊆ π} c(|π|, |T|) S(T)`.
+
+    `sums`, `out`: arrays of shape (sets,); `log_c`: array of shape (max_parents + 1, max_parents + 1).
+    """
     terms = np.empty(numbers.shape[1])
     for s in range(len(sums)):
         p = sizes[s]
@@ -66,13 +82,14 @@ def transfer_sums(sums, numbers, sizes, members, log_c, out):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _grow(  # type: ignore[no-untyped-def]
-    said, inside, first, count, sizes, numbers, old, old_scale, old_best, sums, scale, best
+def _add_sets(  # type: ignore[no-untyped-def]
+    source_scores, inside, first, count, sizes, numbers, old, old_scale, old_best, sums, scale, best
 ):
     """`S(T)` with the sets `inside[first:count]` added, as `sums[T] exp(scale[T])`.
 
-    `best[T]` is the largest that is said of a superset of T. The scale is the same for all T, but for those
-    that would vanish beside it: tasks may contradict each other by more than a number can hold.
+    `best[T]` is the largest source score of a superset of T. The scale is the same for all T except those
+    that would vanish beside it: tasks may contradict each other by more than a number can hold. `inside` is
+    an int array of shape (sets,), all others are arrays of shape (sets,).
     """
     for i in range(count):
         best[inside[i]] = old_best[inside[i]] if i < first else -np.inf
@@ -80,7 +97,7 @@ def _grow(  # type: ignore[no-untyped-def]
         s = inside[i]
         for mask in range(1 << sizes[s]):
             t = numbers[s, mask]
-            best[t] = max(best[t], said[s])
+            best[t] = max(best[t], source_scores[s])
     for i in range(count):
         t = inside[i]
         scale[t] = best[0] if best[t] > best[0] - _FAR else best[t]
@@ -89,29 +106,42 @@ def _grow(  # type: ignore[no-untyped-def]
             sums[t] = old[t] if old_scale[t] == scale[t] else old[t] * np.exp(old_scale[t] - scale[t])
     for i in range(first, count):
         s = inside[i]
-        if said[s] == -np.inf:
+        if source_scores[s] == -np.inf:
             continue
-        common = np.exp(said[s] - best[0])
+        common = np.exp(source_scores[s] - best[0])
         for mask in range(1 << sizes[s]):
             t = numbers[s, mask]
-            sums[t] += common if scale[t] == best[0] else np.exp(said[s] - scale[t])
+            sums[t] += common if scale[t] == best[0] else np.exp(source_scores[s] - scale[t])
 
 
 @njit(cache=True, nogil=True)
-def walk(  # type: ignore[no-untyped-def]
-    m, top, sets, sizes, numbers, members, start, choose, own, said, c, log_g, collect,
+def visit_sets(  # type: ignore[no-untyped-def]
+    m, top, sets, sizes, numbers, members, start, choose, own, source_scores, c, log_g, collect,
     at, family, together, unique, shared,
 ):  # fmt: skip
-    """Visit every set U of the m candidates of one node; an element is added after those before it.
+    """Visit every set U of the m candidates of one node by adding one element after the other.
 
     The weight of a family π of task k is `exp(own[k, π] + log_g(|U|, |π|)) Π_{j≠k} L_j(π, U)`, with `L_j =
-    Σ_{T ⊆ π} c(|U|, |π|, |T|) S_{j,U}(T)` and `S_{j,U}(T)` summed over what task j says of its sets between T
-    and U. L serves all tasks; products leave one out. On the way down S grows by the sets with the new
+    Σ_{T ⊆ π} c(|U|, |π|, |T|) S_{j,U}(T)` and `S_{j,U}(T)` summed over the source scores of task j of the
+    sets between T and U. L serves all tasks; products leave one task out. S grows by the sets with the new
     element.
-    Without `collect`, `at[k, U]` is set to the logarithm of the sum over π. With it, `exp(at[k, U])` times
-    the weight is added to `family[k, π]`, and for each parent v of π, times the probabilities given (π, U),
-    to `together[k, j, v]` (v is a parent in task j, too), `unique[k, v]` (in no other), `shared[k, v]` (in
-    all).
+
+    Without `collect`, `at[k, U]` is set to the log of the sum over π. With it, `exp(at[k, U])` times the
+    weight is added to `family[k, π]`, and for each parent v of π, times the probabilities given (π, U), to
+    `together[k, j, v]` (v is a parent in task j as well), `unique[k, v]` (in no other task) and `shared[k,
+    v]` (in all tasks).
+
+    Parameters
+    ----------
+    m, top : int
+        The number of candidates, and the largest size of a set.
+    own, source_scores : arrays of shape (tasks, sets)
+    c : array of shape (m + 1, top + 1, top + 1)
+    log_g : array of shape (m + 1, top + 1)
+    at : array of shape (tasks, 2^m)
+    family : array of shape (tasks, sets)
+    together : array of shape (tasks, tasks, m)
+    unique, shared : arrays of shape (tasks, m)
     """
     tasks, count = own.shape
     inside = np.empty(count, np.int64)
@@ -143,8 +173,8 @@ def walk(  # type: ignore[no-untyped-def]
             inside[0] = 0
             known[0] = 1
         for j in range(tasks):
-            _grow(
-                said[j], inside, first, known[depth], sizes, numbers,
+            _add_sets(
+                source_scores[j], inside, first, known[depth], sizes, numbers,
                 S[before, j], scale[before, j], best[before, j], S[depth, j], scale[depth, j], best[depth, j],
             )  # fmt: skip
         U = number_of[depth]
@@ -153,7 +183,7 @@ def walk(  # type: ignore[no-untyped-def]
             p = sizes[s]
             for j in range(tasks):
                 row, size = S[depth, j], scale[depth, j]
-                # S falls as T grows; where c(p, 0) is 0, λ is 1 and nothing but T = π counts.
+                # S decreases as T grows; where c(p, 0) is 0, λ is 1 and only T = π counts.
                 highest = size[numbers[s, 0] if c[depth, p, 0] > 0 else s]
                 total = 0.0
                 for mask in range(1 << p):
@@ -165,7 +195,7 @@ def walk(  # type: ignore[no-untyped-def]
                     total += c[depth, p, members[mask]] * term
                 L[j] = total
                 log_L[j] = highest + np.log(L[j]) if L[j] > 0 else -np.inf
-            # Sums before and after each task, since what is -inf cannot be taken away again.
+            # Sums over the tasks before and after each, since -inf cannot be subtracted again.
             rest = log_g[depth, p]
             for k in range(tasks):
                 value[k, i] = own[k, s] + rest
@@ -228,10 +258,10 @@ def _add(x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def orders(alpha, F, B):  # type: ignore[no-untyped-def]
-    """Logarithms of sums over orders: `F(S)` of S from the front, `B(S)` of what follows S, from the back.
+def order_sums(alpha, F, B):  # type: ignore[no-untyped-def]
+    """Fill in the logs of sums over orders: `F(S)` over those of S, `B(S)` over those of all others after S.
 
-    `alpha[i, U]` has bit i taken out of U.
+    `alpha[i, U]`, of shape (n, 2^(n-1)), has bit i removed from U; F and B have the shape (2^n,).
     """
     n = len(alpha)
     F[:] = -np.inf

@@ -1,12 +1,12 @@
-"""In which tasks an edge is: shared by all, in one and no other, in one and not in another.
+"""Which tasks contain an edge: all, one and no other, one and not another.
 
-`[k, i, j]` is the probability that `i -> j` is in task k. Only the form of Theorem 1 has probabilities of
-several tasks together; elsewhere tasks are taken as independent given their marginals, and labelled so.
+`[k, i, j]` is the probability that `i -> j` is in task k. Only the form of Theorem 1 has joint probabilities
+of several tasks; otherwise tasks are treated as independent given their marginals, and the result says so.
 
-Where rows cannot tell directions, directed edges differ between tasks by chance. `connections` is about edges
-in either direction, of which a task has one at most: their probabilities add up. In the form of Theorem 1 all
-tasks share an order, so that two of them cannot have the same connection in opposite directions, and there
-what is said of several tasks adds up, too.
+Where the data do not determine directions, directed edges differ between tasks by chance. `connections` is
+about edges in either direction, of which a task has at most one, so that their probabilities add up. In the
+form of Theorem 1 all tasks share an order, so that two of them cannot have the same connection in opposite
+directions, and probabilities of several tasks add up as well.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.posterior.probabilities import either_way
 from polydag.posterior.transfer.theorem1 import Joint
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 JOINT, PRODUCT, POOLED = "joint", "product of marginals", "one network for all"
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Probabilities of where edges are.
+    """Probabilities of which tasks contain an edge.
 
     Attributes
     ----------
@@ -43,16 +42,16 @@ class Differences:
     unique : array of shape (tasks, n, n)
         That it is in this task and in no other.
     shared : array of shape (n, n)
-        That all tasks have it; the smallest of the views, where each task has its own.
+        That it is in all tasks; the smallest of the views, where each task has its own.
     views : array of shape (tasks, n, n)
-        The same from the view of each task. None where there is one view only.
+        The same from the view of each task. None where there is only one view.
     together : array of shape (tasks, tasks, n, n)
-        That it is in both of two tasks, computed from the view of the first. None where marginals are
-        multiplied: it is not stored for many tasks.
+        That it is in both of two tasks, from the view of the first. None where marginals are multiplied,
+        since it would be large for many tasks.
     basis : {"joint", "product of marginals", "one network for all"}
-        Where the probabilities come from.
+        How the probabilities were computed.
     directed : bool
-        Whether they are of edges, or of connections, which stand in the upper triangle.
+        Whether they are about edges, or about connections, which are in the upper triangle.
     """
 
     names: tuple[str, ...]
@@ -66,7 +65,7 @@ class Differences:
     directed: bool = True
 
     def connections(self) -> Differences:
-        """The same of edges in either direction."""
+        """The same for edges in either direction."""
         edges = _connections(self.edges)
         if self.basis == PRODUCT:
             return replace(from_marginals(self.names, self.tasks, edges), directed=False)
@@ -82,10 +81,10 @@ class Differences:
         )
 
     def table(self) -> pd.DataFrame:
-        """One row for each pair of variables; what is most probably in one task only comes first.
+        """One row for each pair of variables; those most probably in only one task come first.
 
-        Columns: source and target (of connections: first and second), `in <task>` for each task, shared,
-        `only in <task>` for each task, basis; and `shared from <task>` where each task has a view of its own.
+        Columns: source and target (for connections first and second), `in <task>` for each task, shared,
+        `only in <task>` for each task, basis; and `shared from <task>` where each task has its own view.
         """
         return self._table(self.tasks, self.edges, self.shared, self.unique, self.views)
 
@@ -126,9 +125,9 @@ def _connections(P: Array) -> Array:
 
 
 def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
-    """Tasks as if independent given their marginals."""
+    """Differences if tasks are independent given their marginals."""
     absent = 1.0 - edges
-    # Products of all but one, from both ends: no division by what may be 0.
+    # Products over all other tasks, from both ends, since a division might be by 0.
     ones = np.ones((1, *edges.shape[1:]))
     before = np.concatenate([ones, np.cumprod(absent, axis=0)[:-1]])
     after = np.concatenate([np.cumprod(absent[::-1], axis=0)[-2::-1], ones])
@@ -136,16 +135,16 @@ def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array)
 
 
 def from_pool(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
-    """One network for all tasks, which cannot differ."""
+    """Differences of one network for all tasks: there are none."""
     return Differences(names, tasks, edges, np.zeros_like(edges), edges[0], POOLED)
 
 
 def from_joint(names: tuple[str, ...], tasks: tuple[str, ...], views: Sequence[Joint]) -> Differences:
-    """Each task's view of itself and the others.
+    """Differences from each task's view of itself and the others.
 
     The prior of Theorem 1 penalises what the task in question adds to the others, so each task has a joint
-    posterior of its own. What is only in a task is taken from that task's view; what all share is there from
-    every view, and as the smallest of them.
+    posterior of its own. What is only in a task is taken from that task's view; what all tasks share is
+    listed from every view, and as the smallest of them.
     """
     K, n = len(tasks), len(names)
     together = np.zeros((K, K, n, n))

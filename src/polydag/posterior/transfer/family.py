@@ -1,8 +1,8 @@
-"""Transfer in the *family* form: every family's score, biased by what the other tasks say of like families.
+"""Transfer in the *family* form: each family's score, weighted by those of similar families in other tasks.
 
 `log β_k(i, π) = s_k(i, π) + Σ_{j≠k} log Σ_π' exp(s_j(i, π')) f(|π \\ π'|)` (eq. 6 as a product over the other
 tasks), where all parent sets π' up to `max_parents` count and `|U| = n - 1`, as in the published experiments.
-What comes out is a table of families like any other, for the exact sum over orders or for sampling.
+The result is a table of families like any other, for the exact sum over orders or for sampling.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import UsageError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.transfer.weights import TransferPrior, own_marginal
 from polydag.progress import report
 
-Array = NDArray[np.float64]
 Combination = Literal["product", "star"]
 COMBINATIONS = ("product", "star")
 
 
-def subset_tables(table: FamilyTable) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """For every set the numbers of its subsets by bit mask, and the number of bits of each mask."""
+def subset_tables(table: FamilyTable) -> tuple[NDArray[np.int32], Index]:
+    """The indices of the subsets of every set by bit mask, and the number of bits of each mask."""
     from polydag.posterior.transfer._transfer_kernels import subset_numbers
 
     c = table.candidates.shape[1]
@@ -57,24 +57,24 @@ def family_form(
     prior: TransferPrior,
     combination: str = "star",
 ) -> list[FamilyTable]:
-    """The tables of all tasks, biased by each other.
+    """The tables of all tasks, weighted by each other.
 
     Parameters
     ----------
     own : sequence of FamilyTable
-        Each task's log scores, with the structure prior in them.
+        Each task's log scores with the structure prior in them.
     sources : sequence of FamilyTable
-        The log scores by which each task speaks to the others: no structure prior, but `-inf` where knowledge
-        rules a family out.
+        The log scores of each task that the others use: without structure prior, but `-inf` where background
+        knowledge rules a family out.
     prior : TransferPrior
-        How alike parent sets are.
+        How similar parent sets are.
     combination : {"product", "star"}
-        With more than two tasks: the product of the pairs' priors; or divided by `P(π)^(K-2)`, so that the
-        prior that the pairs imply for a task's own parent set counts once instead of K - 1 times.
+        With more than two tasks: the product of the pairs' priors, or this divided by `P(π)^(K-2)`, so that
+        the prior that the pairs imply for a task's own parent set counts once instead of K - 1 times.
 
     Notes
     -----
-    The work grows linearly with the number of tasks: what a task says is computed once and left out of its
+    The work is linear in the number of tasks: the factors of each task are computed once and left out of its
     own sum.
     """
     require_alike(own)
@@ -82,21 +82,21 @@ def family_form(
     require_combination(combination)
     n, top = own[0].n, own[0].max_parents
     log_c = prior.subsets(n - 1, top)
-    said = []
+    all_factors = []
     for number, source in enumerate(sources):
         report("transfer", number, len(sources))
-        said.append(transfer_factors(source, log_c))
+        all_factors.append(transfer_factors(source, log_c))
     report("transfer", len(sources), len(sources))
     extra = np.zeros(top + 1)
     if combination == "star" and len(own) > 2:
         extra = -(len(own) - 2) * own_marginal(log_c, n - 1)
     by_size = extra[own[0].sizes]
-    # Sums before and after each task, since what is -inf cannot be taken away again.
-    zero = np.zeros_like(said[0])
+    # Sums over the tasks before and after each, since -inf cannot be subtracted again.
+    zero = np.zeros_like(all_factors[0])
     before, after = [zero], [zero]
-    for factors in said[:-1]:
+    for factors in all_factors[:-1]:
         before.append(before[-1] + factors)
-    for factors in said[:0:-1]:
+    for factors in all_factors[:0:-1]:
         after.append(after[-1] + factors)
     after.reverse()
     return [
@@ -106,7 +106,7 @@ def family_form(
 
 
 def require_alike(tables: Sequence[FamilyTable]) -> None:
-    """Raise where tables are not of the same families."""
+    """Raise unless all tables are of the same families."""
     first = tables[0]
     for table in tables:
         same = table.names == first.names and table.max_parents == first.max_parents

@@ -4,10 +4,10 @@ All tasks share an order, and the parent sets of a variable lie inside the same 
 
     α_i(U) = Σ_{π ⊆ U} β_k(i, π) Π_{j≠k} Σ_{π' ⊆ U} exp(s_j(i, π')) f(|U|, |π \\ π'|),
 
-k being the task in question. Given the order, families of all tasks are independent between variables, so
-that probabilities of features of several tasks are exact: that an edge is in one task and not in another.
-One walk over all U keeps the sums S_U(T) of every task up to date and serves all tasks: its work is linear in
-their number. Only the products for every two tasks together, K² numbers an edge, are not.
+where k is the task in question. Given the order, the families of all tasks are independent between variables,
+so that joint probabilities of several tasks are exact, for example that an edge is in one task and not in
+another. One pass over all U updates the sums S_U(T) of every task and serves all tasks, so that its work is
+linear in their number. Only the products for pairs of tasks, K² numbers for each edge, are not.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.memory import require_memory
@@ -28,12 +28,10 @@ from polydag.posterior.transfer.family import require_alike, require_combination
 from polydag.posterior.transfer.weights import TransferPrior, own_marginal
 from polydag.progress import report
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What is known of one task together with the others; `[i, j]` is about `i -> j`.
+    """One task's posterior together with the other tasks; `[i, j]` is about `i -> j`.
 
     Attributes
     ----------
@@ -44,7 +42,7 @@ class Joint:
     unique : array of shape (n, n)
         That it is in the task and in no other.
     shared : array of shape (n, n)
-        That all tasks have it.
+        That it is in all tasks.
     """
 
     posterior: Posterior
@@ -62,16 +60,16 @@ def theorem1(
     n_jobs: int = 1,
     memory: float | None = None,
 ) -> list[Joint]:
-    """The posterior of every task's edges, given all tasks: one view a task.
+    """The posterior of every task's edges given all tasks: one view for each task.
 
     Parameters
     ----------
     own, sources, prior, combination
         As in `family_form`; the prior depends on |U|.
     n_jobs : int
-        Threads; -1 for as many as there are processors.
+        Threads; -1 for all processors.
     memory : float, optional
-        Bytes that may be used; what is available by default.
+        Bytes that may be used; by default what is available.
     """
     from polydag.posterior.transfer import _transfer_kernels as _kernels
 
@@ -81,7 +79,7 @@ def theorem1(
     n, m, top = table.n, table.candidates.shape[1], table.max_parents
     if table.is_pruned:
         raise DataError("The Theorem-1 form needs all variables as candidate parents.")
-    require_fit(n, tasks, memory)
+    require_joint_fit(n, tasks, memory)
     numbers, members = subset_tables(table)
     c, log_g = _by_size(prior, m, top, tasks, combination)
     shape = (subsets.offsets(m, top), subsets.binomials(m, top))
@@ -92,9 +90,10 @@ def theorem1(
 
     def visit(task: tuple[int, bool]) -> None:
         node, collect = task
-        scores, said = (np.array([t.scores[node] for t in tables]) for tables in (own, sources))
-        _kernels.walk(
-            m, top, table.sets, table.sizes, numbers, members, *shape, scores, said, c, log_g, collect,
+        scores, source_scores = (np.array([t.scores[node] for t in tables]) for tables in (own, sources))
+        _kernels.visit_sets(
+            m, top, table.sets, table.sizes, numbers, members, *shape,
+            scores, source_scores, c, log_g, collect,
             at[node], family[node], together[node], unique[node], shared[node],
         )  # fmt: skip
 
@@ -141,12 +140,12 @@ def _by_size(prior: TransferPrior, m: int, top: int, tasks: int, combination: st
 
 
 def _weights(at: Array) -> float:
-    """`log α_i(U)` at `[i, U]` becomes `log F(U) B(U + i) / F(V)`; what comes back is log F(V)."""
+    """Replace `log α_i(U)` at `[i, U]` by `log F(U) B(U + i) / F(V)`; returns log F(V)."""
     from polydag.posterior.transfer import _transfer_kernels as _kernels
 
     n = len(at)
     F, B = np.empty(1 << n), np.empty(1 << n)
-    _kernels.orders(at, F, B)
+    _kernels.order_sums(at, F, B)
     if not F[-1] > -np.inf:
         raise DataError("No order of the variables has an allowed parent set for every variable.")
     for node in range(n):
@@ -157,7 +156,7 @@ def _weights(at: Array) -> float:
 
 
 def _by_edge(values: Array, table: FamilyTable) -> Array:
-    """`[node, position]` to `[i, j]` for `i -> j`."""
+    """Values at `[node, position]` rearranged to `[i, j]` for `i -> j`."""
     result = np.zeros((table.n, table.n))
     for node in range(table.n):
         result[table.candidates[node], node] = np.clip(values[node], 0.0, 1.0)
@@ -169,8 +168,8 @@ def memory_needed(n: int, tasks: int) -> float:
     return 8.0 * (tasks * n * 2.0 ** (n - 1) + 2 * 2.0**n)
 
 
-def require_fit(n: int, tasks: int, limit: float | None = None) -> None:
-    """Raise when n variables are too many for the memory."""
+def require_joint_fit(n: int, tasks: int, limit: float | None = None) -> None:
+    """Raise if n variables do not fit into memory."""
 
     def fits(have: float) -> str:
         most = max((k for k in range(1, 40) if memory_needed(k, tasks) <= have), default=0)

@@ -1,4 +1,4 @@
-"""How alike the parent sets of two tasks are taken to be (the tasks paper, equations 7 to 10).
+"""Priors of the similarity of parent sets in two tasks (the tasks paper, equations 7 to 10).
 
 For parent sets π and π' inside the same u predecessors the prior is a function of `δ = |π \\ π'|`, the number
 of parents that the other task lacks:
@@ -10,8 +10,8 @@ With `S(T) = Σ_{π' ⊇ T} s(π')`, sums over the other task's sets are exact a
 
     Σ_π' s(π') f(|π \\ π'|) = Σ_{T ⊆ π} c(|π|, |T|) S(T),    c(p, t) = ∫ (1-λ)^{p-t} λ^t / Z(λ) dλ,
 
-since `1 = ((1-λ) + λ)^{|π ∩ π'|}`; every term is positive, and `f(δ) = c(δ, 0)`. A prior of one's own is a
-function f; its c are differences of f.
+since `1 = ((1-λ) + λ)^{|π ∩ π'|}`; every term is positive, and `f(δ) = c(δ, 0)`. A custom prior is a function
+f; its c are differences of f.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import UsageError
 
-Array = NDArray[np.float64]
 Normaliser = Literal["all", "truncated"]
 NORMALISERS = ("all", "truncated")
-_PANELS, _NODES = 12, 20  # halved towards λ = 1, where the integrand is steep
+_PANELS, _NODES = 12, 20  # panels are halved towards λ = 1, where the integrand is steep
 
 
+@runtime_checkable
 class TransferPrior(Protocol):
     """What the transfer needs of a prior of pairs of parent sets."""
 
@@ -41,7 +41,7 @@ class TransferPrior(Protocol):
 
 @dataclass(frozen=True)
 class Averaged:
-    """λ averaged over [0, 1] with equal weight (eq. 10).
+    """λ averaged uniformly over [0, 1] (eq. 10).
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Averaged:
 
 @dataclass(frozen=True)
 class Fixed:
-    """One λ in [0, 1]: at 0 tasks are strangers, at 1 a parent must be one in the other task, too (eq. 9)."""
+    """One λ in [0, 1]: at 0 tasks are unrelated, at 1 a parent must be one in the other task (eq. 9)."""
 
     lambda_: float
     normaliser: Normaliser = "all"
@@ -80,7 +80,7 @@ class Fixed:
         """`log c(p, t)`."""
         _require_normaliser(self.normaliser)
         if not 0 <= self.lambda_ <= 1:
-            raise UsageError(f"lambda_ lies between 0 (no transfer) and 1; got {self.lambda_}.")
+            raise UsageError(f"lambda_ must lie between 0 (no transfer) and 1; got {self.lambda_}.")
         lam, x = self.lambda_, 1.0 - self.lambda_
         if self.normaliser == "truncated":
             log_z = math.log(float(np.polynomial.polynomial.polyval(x, pair_counts(u, max_parents))))
@@ -95,13 +95,13 @@ class Fixed:
 
 @dataclass(frozen=True)
 class ByDifference:
-    """A prior of one's own.
+    """A custom prior.
 
     Parameters
     ----------
     function : callable
         `function(u, δ)` is the weight of a pair of parent sets that differ by δ. It must be a mixture of
-        powers `x^δ` with x in [0, 1], as `(1-λ)^δ`, `exp(-δ)` or `1/(1+δ)` are: falling, by ever less.
+        powers `x^δ` with x in [0, 1], such as `(1-λ)^δ`, `exp(-δ)` or `1/(1+δ)`: decreasing and convex.
     """
 
     function: Callable[[int, int], float]
@@ -116,22 +116,29 @@ class ByDifference:
                 total, size = math.fsum(terms), max(map(abs, terms))
                 if not np.isfinite(total) or total < -1e-12 * size or f[p] <= 0:
                     raise UsageError(
-                        f"The weights {f.tolist()} of parent sets that differ by 0, 1, … are no mixture of "
-                        "powers x^δ with x in [0, 1]: they must be positive and fall by ever less."
+                        f"The weights {f.tolist()} of parent sets that differ by 0, 1, … are not a mixture "
+                        "of powers x^δ with x in [0, 1]: they must be positive, decreasing and convex."
                     )
                 result[p, t] = math.log(total) if total > 1e-15 * size else -np.inf
         return result
 
 
 def log_hyp2f1(a: int, b: int, c: int) -> float:
-    """`log 2F1(a, b; c; 1/4)` for a, b ≥ 0 and c > b; its series has positive terms only."""
+    """`log 2F1(a, b; c; 1/4)` for a, b ≥ 0 and c > b; all terms of its series are positive.
+
+    With thousands of variables the terms overflow, so they are computed relative to the largest.
+    """
+    if a == 0 or b == 0:
+        return 0.0
     k = np.arange(64 + 4 * (a + b), dtype=float)
     ratios = (a + k) * (b + k) / ((c + k) * (k + 1)) / 4
-    return math.log(1.0 + math.fsum(np.cumprod(ratios).tolist()))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    top = float(logs.max())
+    return top + math.log(math.fsum(np.exp(logs - top).tolist()))
 
 
 def pair_counts(u: int, max_parents: int) -> Array:
-    """How many pairs of subsets of u elements, of at most `max_parents` members, differ by δ = 0, 1, …."""
+    """The number of pairs of subsets of u elements, up to `max_parents` members, by their difference δ."""
     top = min(u, max_parents)
     counts = [0] * (max_parents + 1)
     for p in range(top + 1):

@@ -1,1 +1,1 @@
-"""Differential privacy: clipping, noise and the accounting of a budget."""
+"""Differential privacy: clipping, whitening, noise, and the account of what was spent."""

@@ -1,10 +1,9 @@
-"""The account of differential privacy: how much noise a budget asks for, and what has been spent of it.
+"""The privacy account: how much noise a budget requires, and how much of it has been spent.
 
-A release with Gaussian noise of standard deviation `z Δ`, where one row more or less moves the released
-vector by Δ at most, has the noise multiplier z. Sums under masks carry the noise of all honest sites.
-What several releases spend together is computed with privacy loss distributions (PLD, `dp-accounting`). For
-Gaussian noise alone it has a closed form (Balle and Wang 2018; Dong et al. 2022), from which the first guess
-is taken.
+Suppose that adding or removing one row changes a released vector by at most Δ. A release with Gaussian noise
+of standard deviation `z Δ` has the noise multiplier z. Sums under masks carry the noise of all honest sites.
+The total of several releases is computed with privacy loss distributions (PLD, `dp-accounting`). For Gaussian
+noise alone it has a closed form (Balle and Wang 2018; Dong et al. 2022), which provides the starting value.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Any, NamedTuple
 
 from polydag.errors import DataError, UsageError
 
-_LITTLE_NOISE = 0.5  # there epsilon is above 10, and the discretised account takes minutes
-_CLOSE = 1e-3  # of epsilon: as near as the discretised account comes
+_LITTLE_NOISE = 0.5  # below it epsilon exceeds 10, and the discretised account takes minutes
+_CLOSE = 1e-3  # relative accuracy of the discretised account
 
 
 class Budget(NamedTuple):
-    """What may be spent on a site's rows."""
+    """The differential privacy that may be spent on a site's rows."""
 
     epsilon: float
     delta: float
 
-    def require_sound(self) -> None:
-        """Raise what is wrong with it."""
+    def check(self) -> None:
+        """Raise a `UsageError` for values that are not a budget."""
         if not 0 < self.epsilon < math.inf:
             raise UsageError(f"epsilon must be positive; got {self.epsilon!r}.")
         if not 0 < self.delta < 1:
@@ -35,7 +34,7 @@ class Budget(NamedTuple):
 
 
 def spent(multipliers: Mapping[float, int], delta: float) -> float:
-    """Epsilon of releases with these noise multipliers (how many of each), at this delta."""
+    """The epsilon of releases with these noise multipliers (mapped to their numbers), at this delta."""
     return _spent(tuple(sorted((float(z), int(count)) for z, count in multipliers.items() if count)), delta)
 
 
@@ -83,7 +82,7 @@ def closed_form_epsilon(z: float, delta: float) -> float:
 
 
 def closed_form_multiplier(budget: Budget) -> float:
-    """The noise multiplier of one release that spends a budget.
+    """The noise multiplier of a single release that spends the whole budget.
 
     Examples
     --------
@@ -99,16 +98,16 @@ def closed_form_multiplier(budget: Budget) -> float:
 
 
 def multiplier(budget: Budget, releases: int, before: Mapping[float, int] | None = None) -> float:
-    """The noise multiplier with which `releases` more can be made within a budget, after those `before`."""
-    budget.require_sound()
+    """The noise multiplier with which `releases` more fit into a budget, after those `before`."""
+    budget.check()
     before = dict(before or {})
     if before and (used := spent(before, budget.delta)) >= budget.epsilon:
         raise DataError(_too_much(used, budget))
     # Gaussian releases compose as one whose inverse square multiplier is the sum of theirs.
-    room = closed_form_multiplier(budget) ** -2 - sum(count / z**2 for z, count in before.items())
-    if room <= 0:
+    left = closed_form_multiplier(budget) ** -2 - sum(count / z**2 for z, count in before.items())
+    if left <= 0:
         raise DataError(_too_much(spent(before, budget.delta), budget))
-    z = math.sqrt(releases / room)
+    z = math.sqrt(releases / left)
     while (found := spent({**before, z: before.get(z, 0) + releases}, budget.delta)) > budget.epsilon * (
         1 + _CLOSE
     ):
@@ -117,7 +116,7 @@ def multiplier(budget: Budget, releases: int, before: Mapping[float, int] | None
 
 
 def require_within(budget: Budget, before: Mapping[float, int], planned: Mapping[float, int]) -> None:
-    """Raise where releases that are planned, after those `before`, would spend more than the budget."""
+    """Raise a `DataError` if the planned releases, after those `before`, would exceed the budget."""
     together = dict(before)
     for z, count in planned.items():
         together[z] = together.get(z, 0) + count
@@ -127,15 +126,15 @@ def require_within(budget: Budget, before: Mapping[float, int], planned: Mapping
 
 def _too_much(found: float, budget: Budget) -> str:
     return (
-        f"With what earlier studies have spent, epsilon would be {found:.4g} at delta = {budget.delta:g}, "
-        f"and the budget is {budget.epsilon:g}. Nothing was sent."
+        f"Together with earlier studies, epsilon would be {found:.4g} at delta = {budget.delta:g}, and the "
+        f"budget is {budget.epsilon:g}. Nothing was sent."
     )
 
 
-def divided(
+def split_budget(
     budget: Budget, parts: Mapping[str, tuple[float, int]], before: Mapping[float, int] | None = None
 ) -> dict[str, float]:
-    """Noise multipliers for several kinds of releases, each with a share of the budget and a count."""
+    """Noise multipliers for several kinds of releases, each given as (share of the budget, number)."""
     whole = multiplier(budget, 1, before)
     total = sum(share for share, _ in parts.values())
     return {name: whole * math.sqrt(count * total / share) for name, (share, count) in parts.items()}

@@ -1,7 +1,7 @@
-"""What one row can do at most: histograms from which bounds follow, gradients that are cut.
+"""Limits on the effect of one row: histograms from which bounds are estimated, and clipped gradients.
 
-Bounds are the owner's or the study's knowledge of a column's range, or estimated from a noisy histogram of
-powers of two, to which a row adds one count a column.
+The bounds of a column are known beforehand, or estimated from a noisy histogram over powers of two, to which
+a row adds one count per column.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 
-Array = NDArray[np.float64]
 _LOWEST, _HIGHEST = -20, 40
 _POWERS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # bins of both signs, and one around zero
 
 
 def histogram(rows: Array) -> Array:
-    """How many rows fall into each bin, per column; rows beyond the last edge count in the outermost bins."""
+    """The number of rows in each bin, per column; rows beyond the last edge count in the outermost bins."""
     d = rows.shape[1]
     counts = np.zeros((d, len(EDGES) - 1))
     for j in range(d):
@@ -30,14 +29,14 @@ def histogram(rows: Array) -> Array:
 
 
 def histogram_sensitivity(d: int) -> float:
-    """A row adds one count in each of d histograms."""
+    """The sensitivity of d histograms: a row adds one count to each."""
     return math.sqrt(d)
 
 
 def bounds_from(counts: Array, deviation: float, names: tuple[str, ...]) -> Array:
-    """Bounds of each column, `(d, 2)`: the outermost bins with a twentieth of the rows, widened by a half.
+    """Bounds of each column, of shape (d, 2): the range of the filled bins, widened by half.
 
-    A bin counts where noise alone would hardly ever fill it.
+    A bin is filled if it holds a twentieth of the rows and more than noise alone is likely to put there.
     """
     sure = deviation * math.sqrt(2 * math.log(20 * counts.size))
     sure = max(sure, float(counts.sum(axis=1).mean()) / 20)
@@ -54,13 +53,13 @@ def bounds_from(counts: Array, deviation: float, names: tuple[str, ...]) -> Arra
     return result
 
 
-def gradient(rows: Array, M: Array, largest: float) -> Array:
-    """The sum over rows of `yᵀ(yM)`, each row's shortened to `largest`.
+def clipped_gradient(rows: Array, M: Array, max_norm: float) -> Array:
+    """The sum over rows of `yᵀ(yM)`, each term clipped to the norm `max_norm`.
 
-    With `M` what brings rows of a frame to residuals, that is the gradient of least squares but for its sign.
+    If `M` maps whitened rows to residuals, this is the negative gradient of least squares.
     """
     residual = rows @ M
     norms = np.sqrt((rows**2).sum(axis=1) * (residual**2).sum(axis=1))
-    weight = np.minimum(1.0, largest / np.maximum(norms, 1e-300))
+    weight = np.minimum(1.0, max_norm / np.maximum(norms, 1e-300))
     total: Array = (rows * weight[:, None]).T @ residual
     return total

@@ -1,10 +1,11 @@
 """Noise that sites add before masking, so that nobody ever sees an exact sum (Kairouz et al. 2021).
 
-Numbers are rounded to a grid and each site adds discrete Gaussian noise on it (OpenDP's exact sampler, from
-the operating system's random bits; no floating point to attack). What `honest` sites add has together the
-variance that the account asks for, so the claim holds even if all others tell theirs. The sum of discrete
-Gaussians differs from one by less than 1e-30 in total variation where each is wider than a few steps of the
-grid, and rounding can move two neighbouring tables apart by one step an entry: both are in the account.
+Numbers are rounded to a grid and each site adds discrete Gaussian noise on it, with OpenDP's exact sampler
+and random bits from the operating system, which leaves no floating-point arithmetic to attack. The noise of
+`honest` sites together has the variance that the account requires, so the guarantee holds even if all other
+sites reveal theirs. A sum of discrete Gaussians differs from a discrete Gaussian by less than 1e-30 in total
+variation if each is wider than a few steps of the grid. Rounding can move two neighbouring tables apart by
+one step per entry, which the account includes.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
 
 GRID = 2.0**-24
-_WIDE = 64.0  # steps of the grid: discrete Gaussians this wide add up to one for all purposes
+_WIDE = 64.0  # steps of the grid: sums of discrete Gaussians this wide are discrete Gaussian for all purposes
 _EXACT = 2.0**52 * GRID
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Noise of which every site adds its share.
+class NoiseShare:
+    """Noise to which every site contributes a share.
 
     Attributes
     ----------
     multiplier : float
-        The whole noise's standard deviation in units of the sensitivity.
+        The standard deviation of the whole noise in units of the sensitivity.
     sensitivity : float
-        How far one row more or less moves the summed vector at most, in the Euclidean norm.
+        The largest change of the summed vector, in the Euclidean norm, when one row is added or removed.
     honest : int
         How many sites' shares make up the whole noise.
     """
@@ -41,13 +42,13 @@ class Shared:
     honest: int
 
     def deviation(self, size: int) -> float:
-        """What one site adds to each of `size` numbers; rounding to the grid widens the sensitivity."""
+        """The standard deviation of one site's noise on `size` numbers; rounding adds to the sensitivity."""
         widened = self.sensitivity + math.sqrt(size) * GRID
         return self.multiplier * widened / math.sqrt(self.honest)
 
 
-def discrete_gaussian(scale: float, size: int) -> NDArray[np.int64]:
-    """Exact samples of the discrete Gaussian of a scale (Canonne, Kamath and Steinke 2020), by OpenDP."""
+def discrete_gaussian(scale: float, size: int) -> Index:
+    """Exact samples of the discrete Gaussian (Canonne, Kamath and Steinke 2020), from OpenDP."""
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -59,13 +60,13 @@ def discrete_gaussian(scale: float, size: int) -> NDArray[np.int64]:
     return np.array(dp.m.make_gaussian(*space, scale=float(scale))([0] * size), dtype=np.int64)
 
 
-def with_share(values: NDArray[np.float64], shared: Shared) -> NDArray[np.float64]:
-    """Numbers on the grid, with one site's share of the noise; exact as far as the grid goes."""
-    deviation = shared.deviation(values.size)
+def add_noise_share(values: Array, share: NoiseShare) -> Array:
+    """Numbers rounded to the grid, plus one site's share of the noise."""
+    deviation = share.deviation(values.size)
     if deviation < _WIDE * GRID:
-        raise DataError(f"Noise of {deviation:.3g} is too fine for a grid of {GRID:.3g}.")
+        raise DataError(f"Noise of {deviation:.3g} is too small for a grid of {GRID:.3g}.")
     if np.abs(values).max(initial=0.0) + 40 * deviation >= _EXACT:
-        raise DataError("There are too many rows for exact noise: their sums exceed the grid's range.")
+        raise DataError("There are too many rows for exact noise: their sums exceed the range of the grid.")
     steps = np.rint(values / GRID).astype(np.int64).reshape(-1)
     steps = steps + discrete_gaussian(deviation / GRID, steps.size)
     return np.asarray(steps * GRID, dtype=float).reshape(values.shape)

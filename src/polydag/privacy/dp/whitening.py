@@ -1,9 +1,9 @@
-"""Coordinates in which one row can do little: centred, whitened, and within a ball.
+"""Coordinates in which the effect of one row is small: centred, whitened, and clipped to a ball.
 
-Noise is added to sums in such a frame, so it is as large in all directions of it. In the columns' own units
-it would hide the directions in which the data varies least, and those say which column depends on which. The
-data's own frame is found step by step (after Biswas et al. 2020): noisy moments in a wide frame tell enough
-for a narrower one. A frame follows from noisy moments alone, so telling it costs nothing more.
+Noise is added to sums in such coordinates, where it has the same size in every direction. In the original
+units it would hide the directions in which the data varies least, and those determine which column depends on
+which. The whitening is found step by step (after Biswas et al. 2020): noisy moments in wide coordinates
+suffice for narrower ones. It follows from noisy moments alone, so publishing it costs no further privacy.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-_TAIL = math.log(100)  # of Gaussian rows, less than one in a hundred is shortened
+from polydag.arrays import Array
+
+_TAIL = math.log(100)  # fewer than one Gaussian row in a hundred is clipped
 
 
-class Moments(NamedTuple):
-    """Moments within a frame: how many rows, their mean and covariance, and the noise of a covariance."""
+class WhitenedMoments(NamedTuple):
+    """Moments in whitened coordinates: rows, mean, covariance, and the noise of a covariance entry."""
 
     n: float
     mean: Array
@@ -27,48 +27,48 @@ class Moments(NamedTuple):
     noise: float
 
 
-class Frame(NamedTuple):
-    """Rows become `(x − centre) @ transform`, and are shortened to the radius where they are longer."""
+class Whitening(NamedTuple):
+    """The map of rows to `(x − centre) @ transform`, clipped to norm `radius`."""
 
     centre: Array
     transform: Array
     radius: float
 
     @classmethod
-    def of_bounds(cls, bounds: Array) -> Self:
-        """Columns brought to [−1, 1], rows as long as one that is spread evenly over it typically is."""
+    def from_bounds(cls, bounds: Array) -> Self:
+        """Map columns to [−1, 1]; the radius is the typical norm of a row that is uniform on it."""
         half = np.ptp(bounds, axis=1) / 2
         return cls(bounds.mean(axis=1), np.diag(1 / half), math.sqrt(max(1.0, len(bounds) / 3)))
 
-    def rows(self, table: Array) -> Array:
-        """A table in the frame."""
+    def apply(self, table: Array) -> Array:
+        """The rows of a table in whitened coordinates."""
         inside = (table - self.centre) @ self.transform
         norms = np.sqrt((inside**2).sum(axis=1, keepdims=True))
-        shorter: Array = inside * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
-        return shorter
+        clipped: Array = inside * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
+        return clipped
 
-    def moments(self, table: Array) -> Array:
-        """Count, sums, and sums of products as one vector; squares weigh less, as they stand there once."""
-        rows = self.rows(table)
+    def moment_vector(self, table: Array) -> Array:
+        """Count, sums and sums of products as one vector; squares get less weight, since they occur once."""
+        rows = self.apply(table)
         products = rows.T @ rows
         upper = np.triu_indices(len(products))
         return np.concatenate(
             [[float(len(rows))], rows.sum(axis=0), (products * _weight(len(products)))[upper]]
         )
 
-    def read(self, found: Array, deviation: float) -> Moments:
-        """The moments that a noisy sum of such vectors tells."""
+    def moments_from(self, vector: Array, deviation: float) -> WhitenedMoments:
+        """The moments in a noisy sum of moment vectors, whose noise has this standard deviation."""
         d = len(self.centre)
-        n = max(float(found[0]), deviation, 2.0)  # no fewer than noise alone may amount to
-        mean = found[1 : 1 + d] / n
+        n = max(float(vector[0]), deviation, 2.0)  # no fewer than noise alone may produce
+        mean = vector[1 : 1 + d] / n
         second = np.zeros((d, d))
-        second[np.triu_indices(d)] = found[1 + d :] / n
+        second[np.triu_indices(d)] = vector[1 + d :] / n
         second /= _weight(d)
         second += np.triu(second, 1).T
-        return Moments(n, mean, second - np.outer(mean, mean), deviation / n)
+        return WhitenedMoments(n, mean, second - np.outer(mean, mean), deviation / n)
 
-    def narrowed(self, found: Moments) -> Self:
-        """The frame in which rows have about unit variance in every direction that noise does not hide."""
+    def narrowed(self, found: WhitenedMoments) -> Self:
+        """A whitening that gives about unit variance to every direction that noise does not hide."""
         values, vectors = np.linalg.eigh(found.covariance)
         hidden = found.noise * math.sqrt(len(values))  # how far noise moves the eigenvalues
         spread = np.maximum(values, hidden)
@@ -78,11 +78,12 @@ class Frame(NamedTuple):
         centre = self.centre + np.linalg.solve(self.transform.T, found.mean)
         return type(self)(centre, self.transform @ (vectors / np.sqrt(spread)), math.sqrt(square))
 
-    def outside(self, found: Moments) -> tuple[float, Array, Array]:
-        """Rows, mean and covariance in the columns' own units.
+    def original_moments(self, found: WhitenedMoments) -> tuple[float, Array, Array]:
+        """Effective rows, mean and covariance in the original units.
 
-        Directions that noise has turned negative are as narrow as it may be. Noise tells like fewer rows: so
-        many that chance would be as large as both together.
+        Eigenvalues that noise has made negative are raised to the size of the noise. The number of rows is
+        reduced to the one at which sampling error alone would be as large as sampling error and noise are
+        together.
         """
         values, vectors = np.linalg.eigh(found.covariance)
         values = np.maximum(values, max(found.noise * math.sqrt(len(values)), 1e-12))
@@ -93,14 +94,14 @@ class Frame(NamedTuple):
         return n, self.centre + back.T @ found.mean, half.T @ half
 
     @property
-    def spread(self) -> Array:
-        """The covariance that the frame takes the rows to have."""
+    def covariance(self) -> Array:
+        """The covariance of rows that this whitening maps to unit covariance."""
         back = np.linalg.inv(self.transform)
         return back.T @ back
 
 
-def moments_sensitivity(radius: float) -> float:
-    """How far a row moves the vector of moments within a radius: `1 + r² + r⁴/2` at most, squared."""
+def moment_sensitivity(radius: float) -> float:
+    """How far one row of norm at most `radius` moves the moment vector: √(1 + r² + r⁴/2) at most."""
     return math.sqrt(1 + radius**2 + radius**4 / 2)
 
 

@@ -1,4 +1,4 @@
-"""Numbers into fixed point, in one pass over them."""
+"""Conversion of numbers to fixed point in one pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @njit(cache=True)
 def to_fixed_point(values: NDArray[np.float64], scale: float, limit: float, words: NDArray[np.int64]) -> bool:
-    """Round `values * scale` to integers; whether all of them stay below the limit in magnitude."""
+    """Round `values * scale`, of shape (n,), into `words`; True if all magnitudes are below `limit`."""
     sound = True
     for k in range(values.size):
         scaled = np.rint(values[k] * scale)
-        sound &= math.fabs(scaled) < limit  # nor what is no number
+        sound &= math.fabs(scaled) < limit  # false for NaN as well
         words[k] = np.int64(scaled)
     return sound

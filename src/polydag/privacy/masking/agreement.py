@@ -1,10 +1,11 @@
-"""What the sites of a study agree on before anything is summed, and who masks with whom.
+"""What the sites of a study agree on before anything is summed, and which sites share masks.
 
-Up to `threshold − 1` sites may collude with the coordinator. With `recover`, a sum can be completed without
-sites that drop out in mid-round: every two sites share masks, and secrets are shared out so that `threshold`
-sites can open a round. Without it, no sum but that over all members can ever be opened, by anyone: nothing is
-shared out, and it is enough that the graph of who has masks in common with whom stays connected without any
-`threshold − 1` sites. The least such graph is a ring, each with the nearest on both sides (Harary 1962).
+Up to `quorum − 1` sites may collude with the coordinator. With `recover`, a sum can be completed without
+sites that drop out during a round: every two sites share masks, and secrets are distributed so that `quorum`
+sites can open a round. Without it, only the sum over all sites can ever be opened, by anyone. Then no
+secrets are distributed, and it suffices that the graph of shared masks stays connected when any `quorum − 1`
+sites are removed. The smallest such graph is a ring in which each site is joined to its nearest neighbours on
+both sides (Harary 1962).
 """
 
 from __future__ import annotations
@@ -18,94 +19,95 @@ from typing import Any, Self
 from polydag.errors import DataError, UsageError
 from polydag.privacy.masking.keystreams import canonical
 
-LEAST = 3  # with two sites in a sum, each knows the other's part
-BLOCK = 32  # rounds for which secrets are shared out at once
+MIN_SITES = 3  # in a sum over two sites, each could compute the other's contribution
+BLOCK = 32  # rounds for which secrets are distributed at once
 
 
 @dataclass(frozen=True)
-class Terms:
-    """One study's terms, the same at every site.
+class Agreement:
+    """The agreement of one study, the same at every site.
 
     Attributes
     ----------
     study : str
         A name that no other study has.
-    members : tuple of str
+    all_sites : tuple of str
         The sites, in a fixed order.
-    threshold : int
-        One more than may collude without learning anything; with `recover`, as many can open a round.
+    quorum : int
+        One more than the number of sites that may collude without learning anything; with `recover`, this
+        many sites can open a round.
     recover : bool
         Whether sums can be completed without sites that dropped out.
     """
 
     study: str
-    members: tuple[str, ...]
-    threshold: int
+    all_sites: tuple[str, ...]
+    quorum: int
     recover: bool
 
     @classmethod
-    def usual(
-        cls, study: str, members: tuple[str, ...], *, recover: bool, threshold: int | None = None
+    def default(
+        cls, study: str, all_sites: tuple[str, ...], *, recover: bool, quorum: int | None = None
     ) -> Self:
-        """The default terms: two thirds of the sites may collude."""
-        return cls(study, members, 2 * len(members) // 3 + 1 if threshold is None else threshold, recover)
+        """The default agreement: two thirds of the sites may collude."""
+        return cls(study, all_sites, 2 * len(all_sites) // 3 + 1 if quorum is None else quorum, recover)
 
-    def require_sound(self, least: int = LEAST) -> None:
-        """Raise what is wrong with the terms, as a site sees it."""
-        n = len(self.members)
-        if n < least:
+    def check(self, min_sites: int = MIN_SITES) -> None:
+        """Raise a `UsageError` if the agreement would not protect a site."""
+        n = len(self.all_sites)
+        if n < min_sites:
             raise UsageError(
-                f"Masked sums need at least {least} sites, and there are {n}: of a sum over two, each knows "
-                "the other's part. Take more sites, or say privacy='none' (--set privacy=none) to add up in "
-                "the open."
+                f"Masked sums need at least {min_sites} sites, and there are {n}: in a sum over two, each "
+                "can compute the other's contribution. Add parties, or say Privacy(mode='none') (--set "
+                "privacy=none) to add up in the open."
             )
-        if self.recover and not n < 2 * self.threshold <= 2 * n:
+        if self.recover and not n < 2 * self.quorum <= 2 * n:
             raise UsageError(
-                f"Where sites may drop out, the threshold must be more than half of the {n} sites, at most "
-                f"{n}; got {self.threshold}."
+                f"Where sites may drop out, the quorum must be more than half of the {n} sites and at most "
+                f"{n}; got {self.quorum}."
             )
-        if not 2 <= self.threshold <= n:
-            raise UsageError(f"The threshold must be from 2 to the {n} sites; got {self.threshold}.")
+        if not 2 <= self.quorum <= n:
+            raise UsageError(f"The quorum must be from 2 to the {n} sites; got {self.quorum}.")
 
     @property
     def colluding(self) -> int:
-        """How many sites may tell the coordinator all they know, without harm to the others."""
-        return min(self.threshold - 1, len(self.members) - 2)  # all but one know the last one's part
+        """How many sites may tell the coordinator all they know without harming the others."""
+        return min(self.quorum - 1, len(self.all_sites) - 2)  # all but one can compute the last one's part
 
-    def as_words(self) -> dict[str, Any]:
-        """The terms as JSON knows them."""
+    def to_json(self) -> dict[str, Any]:
+        """The agreement as JSON."""
         return {
             "study": self.study,
-            "members": list(self.members),
-            "threshold": self.threshold,
+            "all_sites": list(self.all_sites),
+            "quorum": self.quorum,
             "recover": self.recover,
         }
 
     @classmethod
-    def from_words(cls, words: Mapping[str, Any]) -> Self:
-        """The terms of a message."""
+    def from_json(cls, words: Mapping[str, Any]) -> Self:
+        """The agreement in a message."""
         try:
             return cls(
                 str(words["study"]),
-                tuple(map(str, words["members"])),
-                int(words["threshold"]),
+                tuple(map(str, words["all_sites"])),
+                int(words["quorum"]),
                 bool(words["recover"]),
             )
         except (KeyError, TypeError, ValueError):
-            raise DataError("The coordinator's terms cannot be read.") from None
+            raise DataError("The coordinator's agreement cannot be read.") from None
 
     def partners(self, name: str, roster: str) -> tuple[str, ...]:
-        """With whom a site has masks in common; the ring's order follows from everyone's keys."""
-        n, reach = len(self.members), (self.threshold + 1) // 2
+        """The sites with which a site shares masks; the order of the ring follows from everyone's keys."""
+        n, reach = len(self.all_sites), (self.quorum + 1) // 2
         if self.recover or 2 * reach >= n - 1:
-            return tuple(member for member in self.members if member != name)
-        ring = _ring(self.members, roster)
+            return tuple(site for site in self.all_sites if site != name)
+        ring = _ring(self.all_sites, roster)
         place = ring.index(name)
         steps = [step for k in range(1, reach + 1) for step in (k, -k)]
         near = {ring[(place + step) % n] for step in steps}
-        return tuple(member for member in self.members if member in near)
+        return tuple(site for site in self.all_sites if site in near)
 
 
 @lru_cache(maxsize=8)
-def _ring(members: tuple[str, ...], roster: str) -> list[str]:
-    return sorted(members, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())
+def _ring(all_sites: tuple[str, ...], roster: str) -> list[str]:
+    return sorted(all_sites, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())

@@ -1,7 +1,7 @@
-"""Who is who: Ed25519 identities that outlive a study, X25519 keys made for one study.
+"""Identities: Ed25519 keys that outlive a study, X25519 keys made for one study.
 
-An identity's public part is given to the other sites beforehand, by a way that the coordinator does not
-control (a directory that all owners have signed off, a telephone call). A study's key counts when the
+The public part of an identity is given to the other sites beforehand, through a channel that the coordinator
+does not control (a directory that all owners have approved, a telephone call). A study key is valid once the
 identity has signed it.
 """
 
@@ -14,20 +14,20 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from polydag.privacy.masking.keystreams import fresh
+from polydag.privacy.masking.keystreams import random_bytes
 
 Directory = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A site's long-term key for signing; its 32 bytes come from the operating system."""
+    """A site's long-term signing key; its 32 bytes come from the operating system."""
 
-    secret: bytes = field(default_factory=lambda: fresh(32), repr=False)
+    secret: bytes = field(default_factory=lambda: random_bytes(32), repr=False)
 
     @property
     def public(self) -> bytes:
-        """What others know it by."""
+        """The public key by which others know the site."""
         return self._key().public_key().public_bytes_raw()
 
     def sign(self, text: bytes) -> bytes:
@@ -54,5 +54,5 @@ def study_key() -> tuple[bytes, bytes]:
 
 
 def shared_secret(private: bytes, public: bytes) -> bytes:
-    """What two sites have in common and nobody else knows (X25519)."""
+    """The secret that two sites share and nobody else knows (X25519)."""
     return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))

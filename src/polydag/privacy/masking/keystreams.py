@@ -1,7 +1,7 @@
-"""Keys and streams of random words: HKDF-SHA256 for keys, AES-CTR for streams, secrets of the system.
+"""Keys and streams of random words: HKDF-SHA256 for keys, AES-CTR for streams, secrets from the system.
 
-A key makes one stream, once, with a counter that starts at zero; or, with `words_at`, one stream for each of
-several numbers, which then stand in the counter's upper half.
+A key produces one stream, once, with a counter that starts at zero; or, with `keystream_words_at`, one stream
+for each of several numbers, which then occupy the upper half of the counter.
 """
 
 from __future__ import annotations
@@ -24,38 +24,40 @@ _JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 SEED = 16  # bytes of a seed: AES with 128 bits
 
 
-def fresh(size: int = SEED) -> bytes:
-    """Random bytes of the operating system; no `random_state` reaches here."""
+def random_bytes(size: int = SEED) -> bytes:
+    """Random bytes from the operating system; no `random_state` has any effect here."""
     return os.urandom(size)
 
 
-def derive(secret: bytes, *about: Any, size: int = 32) -> bytes:
-    """A key from a secret, for the purpose that `about` describes (HKDF with SHA-256)."""
-    return HKDF(hashes.SHA256(), size, salt=None, info=canonical(*about)).derive(secret)
+def derive_key(secret: bytes, *purpose: Any, size: int = 32) -> bytes:
+    """A key derived from a secret for one purpose (HKDF with SHA-256)."""
+    return HKDF(hashes.SHA256(), size, salt=None, info=canonical(*purpose)).derive(secret)
 
 
 def canonical(*values: Any) -> bytes:
-    """Values that JSON knows as bytes, the same for the same values."""
+    """JSON values as bytes, the same for the same values."""
     return _JSON.encode(["polydag", *values]).encode()
 
 
-def stream(key: bytes, size: int) -> bytes:
+def keystream(key: bytes, size: int) -> bytes:
     """The first `size` bytes of AES-CTR under a key that is used for nothing else."""
-    zeros = _ZEROS[:size] if size <= len(_ZEROS) else bytes(size)
-    return Cipher(algorithms.AES(key), _START).encryptor().update(zeros)
+    return Cipher(algorithms.AES(key), _START).encryptor().update(_zeros(size))
 
 
-def words(key: bytes, count: int) -> NDArray[np.uint64]:
+def keystream_words(key: bytes, count: int) -> NDArray[np.uint64]:
     """A stream as 64-bit words."""
-    return np.frombuffer(stream(key, 8 * count), dtype="<u8")
+    return np.frombuffer(keystream(key, 8 * count), dtype="<u8")
 
 
-def words_at(key: bytes, number: int, count: int) -> NDArray[np.uint64]:
-    """The stream of a key for a number, which may not come twice, as 64-bit words."""
+def keystream_words_at(key: bytes, number: int, count: int) -> NDArray[np.uint64]:
+    """The stream of a key for a number, which must not be used twice, as 64-bit words."""
     encryptor = _encryptor(key, threading.get_ident())
     encryptor.reset_nonce(number.to_bytes(8, "big") + bytes(8))
-    size = 8 * count
-    return np.frombuffer(encryptor.update(_ZEROS[:size] if size <= len(_ZEROS) else bytes(size)), dtype="<u8")
+    return np.frombuffer(encryptor.update(_zeros(8 * count)), dtype="<u8")
+
+
+def _zeros(size: int) -> memoryview | bytes:
+    return _ZEROS[:size] if size <= len(_ZEROS) else bytes(size)
 
 
 @lru_cache(maxsize=4096)
@@ -64,6 +66,6 @@ def _encryptor(key: bytes, thread: int) -> CipherContext:
     return Cipher(algorithms.AES(key), _START).encryptor()
 
 
-def xored(key: bytes, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bytes under a one-time stream; the same again gives them back."""
-    return text ^ np.frombuffer(stream(key, text.size), dtype=np.uint8).reshape(text.shape)
+def xor_keystream(key: bytes, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Bytes encrypted with a one-time stream; a second application decrypts them."""
+    return text ^ np.frombuffer(keystream(key, text.size), dtype=np.uint8).reshape(text.shape)

@@ -1,8 +1,8 @@
 """Real numbers in fixed point as elements of the ring of integers modulo 2^64, 2^128, …
 
-A number is held in `limbs` words of 64 bits, lowest first, in two's complement. A term of a sum over K sites
-may be no larger than `bound(K)`; then the sum, whatever the other terms, stays within the ring's signed
-range, so that it is exact: adding up rounded terms loses nothing more.
+A number is held in `limbs` words of 64 bits, lowest first, in two's complement. Each term of a sum over K
+sites must stay below `bound(K)` in magnitude. Then the sum stays within the signed range of the ring whatever
+the other terms are, and it is exact: adding rounded terms loses nothing more.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.privacy.masking._ring_kernels import to_fixed_point
 
@@ -22,27 +23,26 @@ _WORD = 2.0**64
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers modulo `2**(64 * limbs)`, of which the last `fraction` bits stand after the point."""
+    """Integers modulo `2**(64 * limbs)`, whose last `fraction` bits are the fractional part."""
 
     limbs: int
     fraction: int
 
     def bound(self, parties: int) -> float:
-        """What the magnitude of a term must stay below so that a sum of `parties` terms cannot overflow."""
+        """The bound on the magnitude of a term below which a sum of `parties` terms cannot overflow."""
         return float(np.ldexp(1.0, 64 * self.limbs - 1 - self.fraction)) / parties
 
     @property
     def resolution(self) -> float:
-        """The distance between two neighbouring numbers; rounding moves a term by half of it at most."""
+        """The distance between neighbouring numbers; rounding changes a term by at most half of it."""
         return float(np.ldexp(1.0, -self.fraction))
 
-    def encode(
-        self, values: NDArray[np.float64], parties: int, name: str = "value", columns: Sequence[str] = ()
-    ) -> Words:
+    def encode(self, values: Array, parties: int, name: str = "value", columns: Sequence[str] = ()) -> Words:
         """The words of each number, an array of shape `(limbs, *values.shape)`.
 
-        Numbers that are not finite, or so large that a sum could overflow, are refused with their place, by
-        its column where the array has one place for each. The number itself is not told: it is the site's.
+        Raises a `DataError` for a number that is not finite or so large that a sum could overflow. The
+        message names its position, or its column where the last axis is one of columns; it never shows the
+        number itself, which is the site's secret.
         """
         values = np.asarray(values, dtype=float)
         limit = float(np.ldexp(self.bound(parties), self.fraction)) - 1
@@ -57,7 +57,7 @@ class Ring:
         if not (np.abs(scaled) < limit).all():
             raise self._too_large(values, limit, parties, name, columns)
         rest = np.abs(scaled)
-        for limb in reversed(range(self.limbs)):  # each step is exact: a float's bits lie within 53 places
+        for limb in reversed(range(self.limbs)):  # exact, since a float has 53 significant bits
             top = np.floor(rest / _WORD**limb)
             words[limb] = top.astype(np.uint64)
             rest = rest - top * _WORD**limb
@@ -65,7 +65,7 @@ class Ring:
         return words
 
     def _too_large(
-        self, values: NDArray[np.float64], limit: float, parties: int, name: str, columns: Sequence[str]
+        self, values: Array, limit: float, parties: int, name: str, columns: Sequence[str]
     ) -> DataError:
         with np.errstate(over="ignore", invalid="ignore"):
             place = tuple(np.argwhere(~(np.abs(np.rint(values * 2.0**self.fraction)) < limit))[0])
@@ -74,26 +74,26 @@ class Ring:
             at = f"{name} of column {columns[place[-1]]}"
         return DataError(
             f"{at} cannot be added under masks: over {parties} sites a number must be finite and below "
-            f"{self.bound(parties):.3g} in magnitude. Bring the column into the same units at every site, "
-            "none of them so small."
+            f"{self.bound(parties):.3g} in magnitude. Use the same units for the column at every site, and "
+            "larger ones."
         )
 
-    def decode(self, words: Words) -> NDArray[np.float64]:
-        """The numbers that the words stand for, as near as floating point has them."""
+    def decode(self, words: Words) -> Array:
+        """The numbers that the words represent, to floating-point precision."""
         if self.limbs == 1:
-            plain: NDArray[np.float64] = np.ldexp(words[0].view(np.int64).astype(float), -self.fraction)
+            plain: Array = np.ldexp(words[0].view(np.int64).astype(float), -self.fraction)
             return plain
         negative = words[-1] >> np.uint64(63) == 1
         size = np.where(negative, _negated(words), words)
         total = np.zeros(words.shape[1:])
         for limb in reversed(range(self.limbs)):
             total = total * _WORD + size[limb].astype(float)
-        result: NDArray[np.float64] = np.ldexp(np.where(negative, -total, total), -self.fraction)
+        result: Array = np.ldexp(np.where(negative, -total, total), -self.fraction)
         return result
 
 
-WIDE = Ring(limbs=5, fraction=160)  # numbers of any unit and squares: below 7e47 / K, in steps of 7e-49
-NARROW = Ring(limbs=1, fraction=32)  # numbers of about one, such as weights in known units
+WIDE = Ring(limbs=5, fraction=160)  # numbers in any units, and squares: below 7e47 / K, in steps of 7e-49
+NARROW = Ring(limbs=1, fraction=32)  # numbers close to one, such as weights in known units
 
 
 def _negated(words: Words) -> Words:

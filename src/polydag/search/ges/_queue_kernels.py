@@ -22,6 +22,7 @@ Int = int | np.signedinteger
 
 _LONGEST_PATH = 8  # inner nodes; longer paths are not kept but searched for again
 _NONE, _END = -2, -1
+_ALIKE = 1e-6  # log scores that differ by less than about this are taken for equal
 
 
 class Queue(NamedTuple):
@@ -67,10 +68,16 @@ def new_queue(p: int, size: int, member_size: int, blocked_by: NDArray[np.bool_]
 
 
 @njit(cache=True)
+def _rank(gain: float) -> float:
+    """A gain by which operators are ordered: those that are alike should not differ by rounding."""
+    return float(np.rint(gain / _ALIKE) * _ALIKE)
+
+
+@njit(cache=True)
 def _set_top(Q: Queue, y: Int) -> None:
     """Enter the best remaining gain of a row into the tournament."""
     node = len(Q.tree) // 2 + y
-    Q.tree[node] = Q.gain[Q.row_start[y] + Q.cursor[y]] if Q.cursor[y] < Q.row_size[y] else -np.inf
+    Q.tree[node] = _rank(Q.gain[Q.row_start[y] + Q.cursor[y]]) if Q.cursor[y] < Q.row_size[y] else -np.inf
     while node > 1:
         node //= 2
         Q.tree[node] = max(Q.tree[2 * node], Q.tree[2 * node + 1])
@@ -137,7 +144,7 @@ def fill(
     start, place = Q.used[0], Q.used[1]
     if start + count > len(Q.gain) or place + members > len(Q.member):
         return False
-    gain, found = np.empty(count), np.empty((count, 2), np.int64)
+    rank, found = np.empty(count), np.empty((count, 2), np.int64)
     first = np.empty(rows, np.int64)
     path = np.empty(depth.max() + 1 if rows else 1, np.int64)
     at, end = 0, place
@@ -147,17 +154,17 @@ def fill(
         before = at
         for c in range(columns):
             if gains[row, c] > tolerance and wanted[row, c]:
-                gain[at], found[at, 0], found[at, 1] = gains[row, c], row, c
+                rank[at], found[at, 0], found[at, 1] = _rank(gains[row, c]), row, c
                 at += 1
         if at > before:
             first[row] = end
             for k in range(skip[row], depth[row]):
                 Q.member[end] = path[k]
                 end += 1
-    order = _descending(gain)
+    order = _descending(rank)
     for k in range(count):
         row, c = found[order[k], 0], found[order[k], 1]
-        Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gain[order[k]], candidates[c], kinds[c]
+        Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gains[row, c], candidates[c], kinds[c]
         Q.first[start + k], Q.size[start + k] = first[row], depth[row] - skip[row]
         Q.blocking_path[start + k, 0] = _NONE
     Q.row_start[y], Q.row_size[y], Q.member_start[y], Q.member_size[y] = start, count, place, members

@@ -1,0 +1,289 @@
+"""The rules of `check`: problems in one column, in one table, or between two tables.
+
+Varsortability (Reisach, Seiler and Weichwald 2021) needs the true graph. Without it, the spread of the
+columns' scales and the rank correlation of variance and predictability (R²) show how much a method that
+compares variances could infer from scales alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from polydag.arrays import Array
+from polydag.data.discretize import MAX_LEVELS
+from polydag.data.quality import constant_columns, dependent_columns, identical_columns
+from polydag.data.table import Kind, Table
+from polydag.stats import GaussianStats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SCALE_SPREAD = 3.0
+SCALE_RATIO_BETWEEN_TABLES = 100.0
+
+
+class Finding(NamedTuple):
+    """One problem: its severity, where it is, what it is, and what to do about it."""
+
+    severity: Severity
+    subject: str
+    message: str
+    advice: str
+
+
+class ColumnSummary(NamedTuple):
+    """A summary of one column; `mean` and `sd` are None if it is discrete, `levels` if it is continuous."""
+
+    table: str
+    name: str
+    kind: Kind
+    missing: int
+    infinite: int
+    distinct: int
+    mean: float | None
+    sd: float | None
+    levels: tuple[str, ...] | None
+
+
+def summarise(table: Table, name: str) -> ColumnSummary:
+    """Summarise a column; mean and standard deviation are those of its finite values."""
+    column = table.frame[name]
+    missing = int(column.isna().sum())
+    distinct = int(column.nunique())
+    if table.kinds[name] == "discrete":
+        return ColumnSummary(
+            table.source, name, "discrete", missing, 0, distinct, None, None, _levels(column)[:MAX_LEVELS]
+        )
+    values = column.to_numpy(dtype=float)
+    infinite = int(np.isinf(values).sum())
+    finite = values[np.isfinite(values)]
+    mean = float(finite.mean()) if len(finite) else None
+    sd = float(finite.std()) if len(finite) else None
+    return ColumnSummary(table.source, name, "continuous", missing, infinite, distinct, mean, sd, None)
+
+
+def _levels(column: pd.Series[Any]) -> tuple[str, ...]:
+    """The labels of a discrete column as strings; whole numbers have no decimal point, however stored."""
+    found = column.cat.categories if hasattr(column, "cat") else np.sort(column.dropna().unique())
+    return tuple(
+        str(int(level)) if isinstance(level, float) and level % 1 == 0 else str(level) for level in found
+    )
+
+
+def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
+    """Findings about the values and levels of each column."""
+    if incomplete := [column for column in columns if column.missing]:
+        counts = ", ".join(
+            f"{column.name} {column.missing} ({column.missing / table.n:.0%})" for column in incomplete
+        )
+        yield Finding(
+            "error",
+            table.source,
+            f"values are missing: {counts}",
+            "complete the data, exclude the columns with the most missing values, or choose --missing drop "
+            "or impute (which shrinks variances)",
+        )
+    if infinite := [column for column in columns if column.infinite]:
+        counts = ", ".join(f"{column.name} {column.infinite}" for column in infinite)
+        yield Finding(
+            "error", table.source, f"values are infinite: {counts}", "correct them, or choose --missing drop"
+        )
+    for column in columns:
+        subject = f"{table.source}, column {column.name}"
+        if column.kind == "discrete" and column.distinct == 1:
+            yield Finding("error", subject, "has only one level", "exclude the column: it is not informative")
+        if column.kind == "discrete" and column.distinct > MAX_LEVELS:
+            yield Finding(
+                "warning",
+                subject,
+                f"is discrete with {column.distinct} levels",
+                "merge levels, exclude it if it is an identifier, or declare it continuous",
+            )
+
+
+def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
+    """Findings about the size of a table, its rows, and the relations between its columns."""
+    n, d = table.n, len(table.names)
+    if n < d:
+        yield Finding(
+            "warning",
+            table.source,
+            f"has fewer rows ({n}) than columns ({d})",
+            "use sparse methods with a strong penalty, or fewer columns; expect few edges to be found",
+        )
+    elif n < 10 * d:
+        yield Finding(
+            "info",
+            table.source,
+            f"has {n} rows for {d} columns, fewer than 10 per column",
+            "check the stability of the edges (bootstrap) before relying on them",
+        )
+    if copies := int(table.frame.duplicated().sum()):
+        share = copies / n
+        if share > 0.01 and any(column.kind == "continuous" for column in columns):
+            yield Finding(
+                "warning" if share > 0.1 else "info",
+                table.source,
+                f"{copies} rows ({share:.0%}) repeat an earlier row",
+                "remove rows that were duplicated by accident: they count twice as evidence",
+            )
+    for group in identical_columns(table.frame):
+        if all(column.distinct > 1 for column in columns if column.name in group):
+            yield Finding(
+                "error", table.source, f"columns {' = '.join(group)} hold the same values", "keep one of them"
+            )
+    yield from _continuous_findings(table)
+
+
+def _continuous_findings(table: Table) -> Iterator[Finding]:
+    """Findings about the continuous columns, from the complete rows."""
+    names = list(table.continuous)
+    values = table.frame[names].to_numpy(dtype=float)
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < 2 or not names:
+        return
+    stats = GaussianStats.from_data(values, names=names)
+    constant = constant_columns(stats)
+    for name in constant:
+        yield Finding("error", f"{table.source}, column {name}", "is constant", "exclude the column")
+    varying = [name for name in names if name not in constant]
+    if not varying:
+        return
+    where = [names.index(name) for name in varying]
+    stats, values = stats.select(varying), values[:, where]
+    if stats.n > stats.d:
+        duplicates = {name for group in identical_columns(table.frame) for name in group[1:]}
+        for item in dependent_columns(stats):
+            if item.column not in duplicates:
+                yield Finding(
+                    "error",
+                    f"{table.source}, column {item.column}",
+                    f"is a linear combination of other columns: {item}",
+                    "exclude one of these columns",
+                )
+    yield from _scale_findings(table.source, stats)
+    yield from _shape_findings(table.source, varying, values)
+
+
+def _scale_findings(source: str, stats: GaussianStats) -> Iterator[Finding]:
+    if stats.d < 2:
+        return
+    sd = np.sqrt(stats.covariance.diagonal())
+    low, high = int(np.argmin(sd)), int(np.argmax(sd))
+    spread = sd[high] / sd[low]
+    if spread < 1.01:
+        yield Finding(
+            "warning",
+            source,
+            "all columns have the same scale, as if standardised",
+            "methods that assume equal error variances, and least squares on raw scales, cannot identify "
+            "directions from such data: use the original scales, or scale-invariant methods",
+        )
+    elif spread > SCALE_SPREAD:
+        agreement = _variance_predictability(stats)
+        ranks = "" if agreement is None else f"; the rank correlation of variance and R² is {agreement:.2f}"
+        yield Finding(
+            "warning" if agreement is None or agreement > 0.5 else "info",
+            source,
+            f"scales differ: sd from {sd[low]:.3g} ({stats.names[low]}) to {sd[high]:.3g} "
+            f"({stats.names[high]}), a ratio of {spread:.3g}{ranks}",
+            "least-squares (NOTEARS) and equal-variance methods infer directions from variances: if the "
+            "units are arbitrary, also standardise, use scale-invariant methods, and compare",
+        )
+
+
+def _variance_predictability(stats: GaussianStats) -> float | None:
+    """Spearman correlation of variance and R² given all other columns; None if R² cannot be computed."""
+    if stats.n <= 2 * stats.d or stats.d < 3:
+        return None
+    try:
+        precision = np.linalg.inv(stats.correlation)
+    except np.linalg.LinAlgError:
+        return None
+    explained = 1 - 1 / precision.diagonal()
+    if not ((explained > -1e-6) & (explained <= 1)).all():
+        return None
+    ranks = [np.argsort(np.argsort(v)).astype(np.float64) for v in (stats.covariance.diagonal(), explained)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _shape_findings(source: str, names: Sequence[str], values: Array) -> Iterator[Finding]:
+    """Skewness and excess kurtosis beyond those of a Gaussian sample of this size."""
+    if len(values) < 20:
+        return
+    z = (values - values.mean(axis=0)) / values.std(axis=0)
+    skew, excess = (z**3).mean(axis=0), (z**4).mean(axis=0) - 3
+    n = len(values)
+    odd = (np.abs(skew) > max(1.0, 4 * np.sqrt(6 / n))) | (excess > max(3.0, 4 * np.sqrt(24 / n)))
+    if odd.any():
+        listed = [
+            f"{names[i]} (skewness {skew[i]:.1f}, excess kurtosis {excess[i]:.1f})"
+            for i in np.flatnonzero(odd).tolist()
+        ]
+        more = f" and {len(listed) - 6} more" if len(listed) > 6 else ""
+        yield Finding(
+            "info",
+            source,
+            f"far from Gaussian: {', '.join(listed[:6])}{more}",
+            "a log or other transformation often helps; linear methods are sensitive to outliers",
+        )
+
+
+def findings_between(first: Table, other: Table) -> Iterator[Finding]:
+    """Findings about how another table differs from the first."""
+    pair = f"{first.source} and {other.source}"
+    ours, theirs = set(first.names), set(other.names)
+    if ours != theirs:
+        only = [f"{', '.join(sorted(a - b))} only in {t.source}" for a, b, t in
+                ((ours, theirs, first), (theirs, ours, other)) if a - b]  # fmt: skip
+        yield Finding(
+            "error", pair, f"have different columns: {'; '.join(only)}", "use the same columns in all tables"
+        )
+    elif first.names != other.names:
+        yield Finding(
+            "info",
+            pair,
+            "have the same columns in a different order",
+            "list the columns to read, so that the order is the same",
+        )
+    for name in (name for name in first.names if name in theirs):
+        subject = f"{pair}, column {name}"
+        if first.kinds[name] != other.kinds[name]:
+            if min(t.frame[name].nunique() for t in (first, other)) < 2:
+                continue  # the kind of a column with a single value cannot be inferred
+            yield Finding(
+                "error",
+                subject,
+                f"is {first.kinds[name]} in the first and {other.kinds[name]} in the second",
+                "declare its kind",
+            )
+        elif first.kinds[name] == "discrete":
+            a, b = (set(_levels(t.frame[name])) for t in (first, other))
+            if a != b:
+                yield Finding(
+                    "info" if a < b or b < a else "warning",
+                    subject,
+                    f"has different levels: {', '.join(sorted(a ^ b)[:8])} in only one of them",
+                    "correct spelling differences; a level may be absent from a table",
+                )
+        else:
+            low, high = sorted(_sd(t.frame[name]) for t in (first, other))
+            if low > 0 and high / low > SCALE_RATIO_BETWEEN_TABLES:
+                yield Finding(
+                    "warning",
+                    subject,
+                    f"has scales that differ {high / low:.3g}-fold (sd {_sd(first.frame[name]):.3g} and "
+                    f"{_sd(other.frame[name]):.3g})",
+                    "check the units: a quantity must have the same unit in all tables",
+                )
+
+
+def _sd(column: pd.Series[Any]) -> float:
+    values = column.to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    return float(values.std()) if len(values) else 0.0

@@ -1,0 +1,135 @@
+"""Comma- or tab-separated UTF-8 text, plain or gzipped, with a header line; missing cells are empty.
+
+Arrow reads the file. If that fails, a second, slower pass with the standard library finds the faulty line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from polydag.data.readers.arrow import to_frame
+from polydag.data.readers.interface import Location, Reader, existing_file, select_columns
+from polydag.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _separator(location: Location) -> str:
+    return "\t" if location.address.lower().removesuffix(".gz").endswith(".tsv") else ","
+
+
+def _records(location: Location) -> Iterator[tuple[int, list[str]]]:
+    """The line number at which each record ends, and its cells; blank lines are skipped, as in Arrow."""
+    path = existing_file(location)
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+            reader = csv.reader(file, delimiter=_separator(location))
+            for record in reader:
+                if record:
+                    yield reader.line_num, record
+    except (OSError, EOFError) as error:
+        raise DataError(f"{location.label} cannot be decompressed: {error}.") from None
+    except csv.Error as error:
+        raise DataError(f"{location.label}, line {reader.line_num}: {error}.") from None
+
+
+def _header(location: Location) -> list[str]:
+    first = next(_records(location), None)
+    if first is None:
+        raise DataError(f"{location.label} is empty. A table needs a header line and at least 2 rows.")
+    names = first[1]
+    if len(names) == 1 and any(separator in names[0] for separator in ";\t,"):
+        raise DataError(
+            f"{location.label}, line 1: cells seem to use a different separator: {names[0][:60]!r}. "
+            "Use commas in .csv files and tabs in .tsv files."
+        )
+    if all(map(_is_number, names)) and not all(name.strip().isdigit() for name in names):
+        raise DataError(
+            f"{location.label}, line 1 holds numbers ({', '.join(names[:3])}), not column names. "
+            "Add a header line with the column names."
+        )
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def locate(location: Location, row: int) -> str:
+    """The line of a row (counted from 0 after the header): `line 5`."""
+    for number, (line, _) in enumerate(_records(location)):
+        if number == row + 1:
+            return f"line {line}"
+    return f"row {row + 1}"
+
+
+def _explain(location: Location, chosen: Sequence[str], *, numeric: bool, error: Exception) -> DataError:
+    """An error that names the first faulty line: one with a wrong number of cells or, if `numeric`, text."""
+    import pyarrow.csv as arrow_csv
+
+    null = {text.lower() for text in arrow_csv.ConvertOptions().null_values}
+    names = _header(location)
+    wanted = [(names.index(name), name) for name in chosen]
+    for number, (line, record) in enumerate(_records(location)):
+        if len(record) != len(names):
+            return DataError(
+                f"{location.label}, line {line} has {len(record)} cells but the header has {len(names)}. "
+                "Correct the line; quote cells that contain the separator."
+            )
+        for where, name in wanted if numeric and number else ():
+            if not _is_number(record[where]) and record[where].strip().lower() not in null:
+                return DataError(
+                    f"{location.label}, column {name}, line {line}: {record[where]!r} is not a number. "
+                    "Correct it, or exclude the column."
+                )
+    return DataError(f"{location.label} cannot be read as CSV: {error}.")
+
+
+def _options(location: Location) -> Any:
+    import pyarrow.csv as arrow_csv
+
+    return arrow_csv.ParseOptions(delimiter=_separator(location), newlines_in_values=True)
+
+
+def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    chosen = select_columns(_header(location), columns, location.label)
+    convert = arrow_csv.ConvertOptions(include_columns=chosen, strings_can_be_null=True)
+    try:
+        table = arrow_csv.read_csv(
+            location.address, parse_options=_options(location), convert_options=convert
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise _explain(location, chosen, numeric=False, error=error) from None
+    return to_frame(table, location.label)
+
+
+def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    chosen = select_columns(_header(location), columns, location.label)
+    convert = arrow_csv.ConvertOptions(
+        include_columns=chosen, column_types=dict.fromkeys(chosen, pa.float64())
+    )
+    try:
+        with arrow_csv.open_csv(
+            location.address, parse_options=_options(location), convert_options=convert
+        ) as reader:
+            yield from reader
+    except (pa.ArrowException, OSError) as error:
+        raise _explain(location, chosen, numeric=True, error=error) from None
+
+
+READER = Reader("CSV", (".csv", ".csv.gz", ".tsv", ".tsv.gz"), _frame, _batches, locate)

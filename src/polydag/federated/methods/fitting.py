@@ -1,0 +1,146 @@
+"""Fitting a graph over parties: a method and a model, from the parties' tables to the result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from polydag.errors import UsageError
+from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
+from polydag.federated.methods.stability import stable_lambda
+from polydag.federated.models.interface import Model
+from polydag.federated.models.tables import require_numbers
+from polydag.federated.party_tables import for_each_party
+from polydag.federated.protocol.fingerprint import fingerprint
+from polydag.federated.protocol.messages import Arrays
+from polydag.federated.protocol.programs import Local
+from polydag.federated.session import data_fingerprint, one_after_the_other, run_study
+from polydag.graph import Graph
+from polydag.metrics import varsortability
+from polydag.privacy.settings import Privacy
+from polydag.stats import GaussianStats
+
+Choice = float | Literal["bic", "stability"]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedFit:
+    """The result of a method, and what it took."""
+
+    fitted: Fitted
+    disclosure: pd.DataFrame
+    protection: str
+    n_rounds: int
+    varsortability: float
+
+
+def fit_parties(
+    tables: Mapping[str, Any],
+    method: Method,
+    model: Model,
+    settings: MethodSettings,
+    privacy: Privacy,
+    *,
+    lambda_: Choice = "bic",
+    min_rows: int = 1,
+) -> FederatedFit:
+    """Fit one graph over the parties' tables.
+
+    Parameters
+    ----------
+    tables : mapping of party to table
+        DataFrames, arrays, statistics or sources.
+    method, model
+        From the registries `METHODS` and `MODELS`, or objects of the same form.
+    settings : MethodSettings
+        Of both; its `lambda_` is replaced.
+    privacy, min_rows
+        As for `run_study`.
+    lambda_ : float, "bic" or "stability"
+        The penalty, or how it is chosen.
+    """
+    check_combination(method, model, settings, privacy, lambda_)
+
+    def build(table: Any) -> Local:
+        require_numbers(table)
+        return method.party(table, model, settings, privacy)
+
+    parties = for_each_party(tables, build)
+    study = Study(parties, model, settings, privacy)
+    key = f"{method.name} {model.name} {fingerprint(settings)}"
+    if settings.paper and lambda_ == "bic":
+        lambda_ = method.paper_lambda(model)
+    if lambda_ != "stability":
+        return _fit(method, _with_lambda(study, lambda_), min_rows, key)
+
+    def fit_some(names: list[str], penalty: float | Literal["bic"]) -> FederatedFit:
+        some = dataclasses.replace(study, parties={name: parties[name] for name in names})
+        if settings.paper and penalty == "bic":
+            penalty = method.paper_lambda(model)
+        return _fit(method, _with_lambda(some, penalty), min_rows, key)
+
+    chosen = stable_lambda(
+        fit_some,
+        tuple(parties),
+        privacy,
+        settings.random_state,
+        f"{key} {fingerprint(privacy)} {data_fingerprint(parties)}",
+    )
+    last = _fit(method, _with_lambda(study, chosen.lambda_), min_rows, key)
+    return dataclasses.replace(last, disclosure=one_after_the_other([chosen.disclosure, last.disclosure]))
+
+
+def _with_lambda(study: Study, lambda_: float | Literal["bic"]) -> Study:
+    return dataclasses.replace(study, settings=dataclasses.replace(study.settings, lambda_=lambda_))
+
+
+def _fit(method: Method, study: Study, min_rows: int, key: str) -> FederatedFit:
+    key = f"{key} {study.settings.lambda_}"
+    outcome = run_study(method.program(study), study.parties, study.privacy, min_rows=min_rows, key=key)
+    fitted = method.read(study, outcome.result)
+    more = study.model.attributes(fitted.graph, study.settings)
+    fitted = dataclasses.replace(fitted, attributes={**fitted.attributes, **more})
+    return FederatedFit(
+        fitted,
+        outcome.disclosure,
+        outcome.protection,
+        outcome.n_rounds,
+        _varsortability(fitted.graph, outcome.result),
+    )
+
+
+def check_combination(
+    method: Method, model: Model, settings: MethodSettings, privacy: Privacy, lambda_: Choice
+) -> None:
+    """Raise a `UsageError` for choices that do not fit together, before anything is computed."""
+    if model.name not in method.models:
+        known = ", ".join(method.models)
+        raise UsageError(f"method={method.name!r} supports model {known}; got {model.name!r}.")
+    if privacy.epsilon is None:
+        if privacy.mode not in method.protections:
+            known = ", ".join(method.protections)
+            raise UsageError(f"method={method.name!r} supports sums that are {known}; got {privacy.mode!r}.")
+        return
+    if "noise" not in method.protections or not model.supports_noise:
+        raise UsageError(
+            "epsilon requires the linear model and method admm or fedavg (or a learner of moments over "
+            f"Parties); got method={method.name!r}, model={model.name!r}."
+        )
+    if settings.participation < 1 or lambda_ == "stability":
+        raise UsageError("With epsilon all parties take part in one study: no participation, no stability.")
+
+
+def _varsortability(graph: Graph, result: Arrays) -> float:
+    """Varsortability by the pooled standard deviations, where these are part of the result."""
+    if "pooled_scale" not in result or not graph.n_edges or not graph.is_dag:
+        return np.nan
+    scatter = np.diag(result["pooled_scale"] ** 2)
+    if len(scatter) != graph.n_nodes:
+        return np.nan
+    pooled = GaussianStats(1.0, np.zeros(len(scatter)), scatter, graph.names, 1.0)
+    return varsortability(true=graph, stats=pooled)

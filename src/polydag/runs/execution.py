@@ -1,0 +1,165 @@
+"""Run a study from its configuration to its run folder, and resume interrupted runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polydag import checkpoint, studies
+from polydag.errors import DataError, UsageError
+from polydag.runs.folders import explaining_write_errors, partial, require_free
+from polydag.runs.result_files import CONFIG, LOG, write
+from polydag.studies.config import Config, from_table, to_table
+from polydag.studies.inputs import file_mark, public, require_same
+
+if TYPE_CHECKING:
+    from polydag.studies.result import Result
+
+_log = logging.getLogger("polydag")
+
+
+class Recorded(NamedTuple):
+    """A configuration read from a file, and the SHA-256 of the inputs of the run that wrote it, if any."""
+
+    config: Config
+    sha256: dict[str, str]
+
+
+def read_config(path: str | os.PathLike[str]) -> Recorded:
+    """Read a configuration: the `config.toml` of a run folder, or your own file with a table [study]."""
+    file = Path(path)
+    file = file / CONFIG if file.is_dir() else file
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not valid TOML: {error}.") from None
+    study = content.get("study")
+    if not isinstance(study, dict):
+        raise UsageError(f"{file} has no table [study], which must name the data and the method.")
+    sha256 = content.get("sha256", {})
+    return Recorded(from_table(study, str(file)), {str(name): str(value) for name, value in sha256.items()})
+
+
+def perform(
+    config: Config,
+    out: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    resume: bool = False,
+    expected: Mapping[str, str] | None = None,
+    expected_by: str = "the configuration",
+) -> Result:
+    """Run a study and write its run folder.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration of the study.
+    out : path
+        The run folder. It must not exist, unless `force` is given.
+    force : bool
+        Replace an existing run folder, and discard an interrupted run.
+    resume : bool
+        Continue the interrupted run in `<out>.partial`. Its seed is used if `config` has none.
+    expected : mapping of source to SHA-256, optional
+        The SHA-256 that the inputs must have.
+    expected_by : str
+        Where `expected` was recorded, for messages.
+    """
+    target = Path(out)
+    require_free(target, force=force)
+    unfinished = partial(target)
+    config = _with_seed(config, unfinished, force=force, resume=resume)
+    shape = studies.shape(config.shape)
+    with explaining_write_errors(target):
+        unfinished.mkdir(parents=True, exist_ok=True)
+    try:
+        with _logging(unfinished / LOG, resume):
+            _log.info("%s", " ".join(f"{name}={value!r}" for name, value in _public_table(config).items()))
+            if expected:  # checked before reading, which may fail if the data have changed
+                files = [name for name in expected if Path(name).is_file()]
+                require_same({name: file_mark(name) for name in files}, expected, expected_by)
+            inputs = shape.load(config)
+            require_same(inputs.sha256, expected or {}, expected_by)
+            with checkpoint.saving(unfinished, _fingerprint(config, inputs.sha256)):
+                result: Result = shape.run(config, inputs)
+            for note in result.notes:
+                _log.info("note: %s", note)
+            _log.info(
+                "%d edges, %s", result.graph.n_edges, "converged" if result.converged else "not converged"
+            )
+        write(result, target, force=force, log=(unfinished / LOG).read_text(encoding="utf-8"))
+    except BaseException as error:
+        if checkpoint.has_pieces(unfinished) and _resuming_may_help(error):
+            error.add_note(
+                f"Finished parts are kept in {unfinished}: add --out {target} --resume to continue."
+            )
+        elif not checkpoint.has_pieces(unfinished):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    shutil.rmtree(unfinished)
+    return result
+
+
+def _resuming_may_help(error: BaseException) -> bool:
+    """Whether resuming can succeed: not after invalid settings or data, but after, say, a full disk."""
+    invalid = isinstance(error, UsageError | DataError) and not isinstance(error.__cause__, OSError)
+    return not invalid
+
+
+def _with_seed(config: Config, unfinished: Path, *, force: bool, resume: bool) -> Config:
+    """The configuration with a seed: that of the interrupted run when resuming, otherwise a new one."""
+    if resume:
+        seed = int(checkpoint.read_fingerprint(unfinished)["seed"])
+        return config if config.seed is not None else dataclasses.replace(config, seed=seed)
+    if unfinished.exists():
+        if not force:
+            raise UsageError(
+                f"{unfinished} belongs to an interrupted run, or to one still running. Continue with "
+                "--resume, start over with --force, or choose another folder with --out."
+            )
+        shutil.rmtree(unfinished)
+    return config.seeded()
+
+
+def _public_table(config: Config) -> dict[str, Any]:
+    return {**to_table(config), "data": [public(source) for source in config.data]}
+
+
+def _fingerprint(config: Config, sha256: Mapping[str, str]) -> dict[str, str]:
+    """Everything that must be unchanged to resume a run; where it is computed may change."""
+    from polydag import __version__
+
+    table = _public_table(config)
+    for name in ("jobs", "cluster"):
+        table.pop(name, None)
+    contents = {f"the contents of {name}": digest for name, digest in sha256.items()}
+    return {"polydag": __version__, **{name: str(value) for name, value in table.items()}, **contents}
+
+
+@contextmanager
+def _logging(path: Path, resume: bool) -> Iterator[None]:
+    """Write the package's log to a file."""
+    try:
+        handler = logging.FileHandler(path, mode="a" if resume else "w", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    level = _log.level
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.setLevel(level)
+        _log.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,116 @@
+"""Write the files of a run folder from a result."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polydag.runs.folders import new_folder
+from polydag.studies.config import to_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.studies.result import Result
+
+GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
+PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
+
+
+def write(result: Result, out: str | os.PathLike[str], *, force: bool = False, log: str = "") -> Path:
+    """Write a run folder and return its path."""
+    target = Path(out)
+    with new_folder(target, force=force) as hidden:
+        for name, text in _files(result, log).items():
+            (hidden / name).write_text(text, encoding="utf-8", newline="")
+    return target
+
+
+def _files(result: Result, log: str) -> dict[str, str]:
+    from polydag import plot
+    from polydag.formats import graphjson
+
+    return {
+        GRAPH: graphjson.to_text(result.graph),
+        EDGES: edges_text(result),
+        HISTORY: _frame(result.history),
+        CONFIG: config_text(result),
+        LOG: log,
+        PRUNED: _csv(("source", "target", "weight", "reason"), result.pruned),
+        PICTURE: plot.svg(result.graph, result.probabilities),
+        SUMMARY: summary_text(result),
+        **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
+        **{f"{name}.json": _json(content) for name, content in result.documents.items()},
+        **{f"{name}.svg": picture for name, picture in result.pictures.items()},
+    }
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _frame(table: pd.DataFrame) -> str:
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def edges_text(result: Result) -> str:
+    """The edges as CSV; if some are undirected, a fifth column says which edges are directed."""
+    header = ["source", "target", "weight", "probability"]
+    if not result.graph.has_undirected:
+        return _csv(header, (edge[:4] for edge in result.edges))
+    return _csv(
+        [*header, "directed"], ((*edge[:4], "true" if edge.directed else "false") for edge in result.edges)
+    )
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV, with exact numbers and empty cells for None."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def config_text(result: Result) -> str:
+    """The configuration, with the SHA-256 of all inputs and the software versions."""
+    import tomli_w
+
+    study = to_table(result.config)
+    tables = {"study": study, "sha256": dict(result.sha256), "versions": dict(result.versions)}
+    head = "# To repeat this run: polydag fit --config <this file>. Paths are relative to the working folder."
+    return f"{head}\n\n{tomli_w.dumps(tables)}"
+
+
+def summary_text(result: Result) -> str:
+    """A readable summary of the study and its result."""
+    graph, config = result.graph, result.config
+    lines = [
+        f"{config.method} on {', '.join(config.data)} ({config.shape})",
+        f"{result.n:g} rows, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
+        "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
+        *(f"{name} = {value}" for name, value in config.settings.items()),
+        *(f"{name}: {value:.6g}" for name, value in result.measures.items()),
+        "",
+        *_edge_lines(result),
+    ]
+    if result.pruned:
+        lines += ["", f"{len(result.pruned)} weaker edges were removed: see {PRUNED}."]
+    if result.notes:
+        lines += ["", "Notes:", *(f"- {note}" for note in result.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _edge_lines(result: Result) -> Iterable[str]:
+    rows = [(f"{e.source} {'->' if e.directed else '--'} {e.target}", e) for e in result.edges]
+    width = max((len(text) for text, _ in rows), default=0)
+    for text, edge in rows:
+        weight = "" if edge.weight == edge.probability else f"  {edge.weight:8.4f}"
+        chance = "" if edge.probability is None else f"  probability {edge.probability:.2f}"
+        yield f"{text:<{width}}{weight}{chance}"

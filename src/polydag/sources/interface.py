@@ -1,0 +1,115 @@
+"""A source answers one question: the sufficient statistics of the rows, of numbers or of labels.
+
+A learner never asks where the rows are. It asks a source for moments or for counts, and the source is a
+table, a file larger than memory, statistics as given, decorrelated rows, or parties that add up under masks.
+Sources nest: parties whose rows are linked, tasks whose members are parties, a resample of any of these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from polydag.data.table import Kind
+from polydag.errors import DataError, UsageError
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+Moments = GaussianStats | Regimes[GaussianStats]
+Counts = DiscreteCounts | Regimes[DiscreteCounts]
+
+# What is known about each array that left a party; a source that keeps its rows to itself has no such
+# entries.
+DISCLOSED = ("site", "round", "name", "shape", "bytes", "masked", "noise")
+
+
+class Source(ABC):
+    """Where the sufficient statistics of a table come from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables.
+    kinds : mapping of name to "continuous" or "discrete"
+        What each variable is to a learner: a number or a label.
+    n : float
+        The number of rows.
+    """
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> Mapping[str, Kind]:
+        """Whether each variable is a number ("continuous") or a label ("discrete")."""
+
+    @property
+    @abstractmethod
+    def n(self) -> float:
+        """The number of rows."""
+
+    @abstractmethod
+    def moments(self) -> Moments:
+        """Row count, mean and scatter; one of each per set of intervened variables, where these are known."""
+
+    @abstractmethod
+    def counts(self) -> Any:
+        """Counts of labels: any column set's contingency table can be read off them (`CountTables`)."""
+
+    def rows(self) -> pd.DataFrame:
+        """The rows themselves, for learners that need them; refused by sources that cannot give them."""
+        raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """A bootstrap resample: a source of the same sort over rows (or groups of rows) drawn anew."""
+        raise UsageError(f"A bootstrap draws rows again, and {self.described} has no rows to draw.")
+
+    @property
+    def described(self) -> str:
+        """What the source is, in words that fit into a sentence."""
+        return "this source"
+
+    @property
+    def effective_n(self) -> float:
+        """How many independent rows these are worth where their dependence is ignored; `n` by default."""
+        return self.n
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result should know about the data."""
+        return ()
+
+    @property
+    def disclosure_(self) -> pd.DataFrame:
+        """Every array that left a party so far; empty for sources without parties."""
+        import pandas as pd
+
+        return pd.DataFrame(columns=list(DISCLOSED))
+
+    @property
+    def protection_(self) -> str:
+        """What was protected from whom; empty for sources without parties."""
+        return ""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the variables are labels; a mixture of labels and numbers is an error."""
+        labels = [name for name, kind in self.kinds.items() if kind == "discrete"]
+        numbers = [name for name, kind in self.kinds.items() if kind == "continuous"]
+        if labels and numbers:
+            raise DataError(
+                f"Some columns hold labels ({_few(labels)}) and some numbers ({_few(numbers)}). "
+                "Leave out one sort, or turn the numbers into categories."
+            )
+        return bool(labels)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

@@ -1,0 +1,224 @@
+"""Linked rows, as a source: their moments are those of the decorrelated rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from polydag.data.table import Kind
+from polydag.errors import UsageError
+from polydag.rows.block_descent import LAMBDA2
+from polydag.rows.decorrelation import Decorrelation, decorrelate
+from polydag.rows.linked_table import LinkedTable
+from polydag.rows.links import NEIGHBOURS, Links
+from polydag.sources.interface import Counts, Source
+from polydag.sources.resampling import drawn_groups
+from polydag.sources.table import InMemory, as_frame
+from polydag.stats import GaussianStats
+
+MIN_BLOCKS = 10  # with fewer connected components, drawing these whole says little
+
+
+class LinkedRows(Source):
+    """Rows that depend on each other: pupils in schools, relatives, neighbouring counties.
+
+    The correlation of the rows is estimated once, when the first learner asks for moments, and the rows are
+    decorrelated by it. Give one of `groups`, `links` and `coordinates`.
+
+    Parameters
+    ----------
+    data : DataFrame or array
+        One row per individual.
+    groups : str or sequence, optional
+        A column with group labels, or one label per row. Rows with the same label are linked.
+    links : pairs of rows, networkx graph, sparse or square matrix, or Links, optional
+        Which rows are linked. Rows are named as in the table's index, or numbered from 0.
+    coordinates : sequence of column names, or array of shape (n, k), optional
+        Each row is linked with its nearest neighbours.
+    neighbours : int
+        How many nearest neighbours, for `coordinates`.
+    covariates : names of columns, or array of shape (n, q), optional
+        What the means depend on; these columns are not variables of the graph.
+    structure : {"auto", "free", "common", "independent"}
+        One strength for each link, or one common to all; see `polydag.rows.decorrelation.decorrelate`.
+    correlation : float, optional
+        The correlation of two rows in a complete group, where it is known: nothing is estimated then.
+    lambda2 : float
+        The penalty on the entries of the rows' inverse correlation, for structure "free".
+    n_permutations : int
+        How many random orders of the columns are averaged, for structure "free".
+    random_state : int, optional
+        The seed of these orders.
+    n_jobs : int
+        Threads for the network's connected components.
+
+    Attributes
+    ----------
+    decorrelation_ : Decorrelation
+        The estimated correlation, the tests before and after, and the summary.
+
+    Notes
+    -----
+    A bootstrap draws whole groups (connected components), and a group that is drawn twice is two groups.
+    Where there are fewer than ten components, as in one large network, decorrelated rows are drawn instead
+    and given the estimated correlation back, while the network stays as it is.
+
+    References
+    ----------
+    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data.
+
+    Examples
+    --------
+    >>> from polydag import BOSS, LinkedRows, simulate
+    >>> dag = simulate.dag(40, n_edges=40, random_state=0)
+    >>> schools = simulate.clusters("equi", 200, 5, base=0.7)
+    >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
+    >>> X["school"] = [row // 5 for row in range(200)]
+    >>> pupils = LinkedRows(X, groups="school", random_state=0)
+    >>> print(pupils.decorrelation_.summary)
+    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
+    >>> BOSS().fit(pupils).graph_.n_nodes
+    40
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        groups: str | Sequence[Hashable] | None = None,
+        links: Any = None,
+        coordinates: Any = None,
+        neighbours: int = NEIGHBOURS,
+        covariates: Any = None,
+        structure: str = "auto",
+        correlation: float | None = None,
+        lambda2: float = LAMBDA2,
+        n_permutations: int = 5,
+        random_state: int | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        if sum(given is not None for given in (groups, links, coordinates)) != 1:
+            raise UsageError(
+                "LinkedRows needs one of groups=, links= and coordinates=, which say which rows may depend "
+                "on "
+                "each other."
+            )
+        own = data.data if isinstance(data, InMemory) else data
+        own = getattr(own, "frame", own)
+        network: Any = groups if groups is not None else links
+        if groups is not None and not isinstance(groups, str):
+            network = Links.from_groups(groups)
+        if coordinates is not None:
+            own, points = _coordinates(own, coordinates)
+            network = Links.from_coordinates(points, neighbours)
+        self.table = LinkedTable.of(own, network, covariates)
+        self.settings: dict[str, Any] = {
+            "structure": structure,
+            "correlation": correlation,
+            "lambda2": lambda2,
+            "n_permutations": n_permutations,
+            "random_state": random_state,
+            "n_jobs": n_jobs,
+        }
+
+    @cached_property
+    def decorrelation_(self) -> Decorrelation:
+        """The estimated correlation of the rows."""
+        return decorrelate(self.table, **self.settings)
+
+    @property
+    def described(self) -> str:
+        """Linked rows."""
+        return "a source of linked rows"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.table.names
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Numbers."""
+        return dict.fromkeys(self.names, "continuous")
+
+    @property
+    def n(self) -> float:
+        """The number of rows."""
+        return float(len(self.table.values))
+
+    @property
+    def effective_n(self) -> float:
+        """`n²/tr(Σ²)`: what the rows are worth for edges where their dependence is ignored."""
+        return self.decorrelation_.precision.effective_n
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The test of dependence, in a sentence."""
+        return (self.decorrelation_.summary,)
+
+    def moments(self) -> GaussianStats:
+        """The moments of the decorrelated rows."""
+        return self.decorrelation_.moments()
+
+    def counts(self) -> Counts:
+        """Refused: labels cannot be decorrelated."""
+        raise UsageError("Linked rows are decorrelated as numbers. Use a score or test for numbers.")
+
+    def rows(self) -> pd.DataFrame:
+        """The decorrelated rows."""
+        return pd.DataFrame(self.decorrelation_.rows(), columns=list(self.names))
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """Whole groups drawn with replacement; or, in a network of few components, decorrelated rows."""
+        components = self.table.links.components
+        if len(np.unique(components)) >= MIN_BLOCKS:
+            return self._with(_drawn_components(self.table, drawn_groups(components.tolist(), rng)))
+        fitted = self.decorrelation_
+        independent = fitted.rows()
+        drawn = independent[rng.integers(0, len(independent), len(independent))]
+        centre = self.table.values - fitted.precision.correlate(independent)
+        return self._with(replace(self.table, values=centre + fitted.precision.correlate(drawn)))
+
+    def _with(self, table: LinkedTable) -> Self:
+        again = object.__new__(type(self))
+        again.table, again.settings = table, self.settings
+        return again
+
+
+def _drawn_components(table: LinkedTable, drawn: Sequence[NDArray[np.int64]]) -> LinkedTable:
+    """The table of components drawn with replacement, each of them linked as it was."""
+    rows = np.concatenate(drawn)
+    place = np.empty(table.links.n, dtype=np.int64)
+    component = table.links.components
+    ends = component[table.links.pairs[:, 0]] if table.links.n_links else np.empty(0, dtype=np.int64)
+    by_component = {int(c): table.links.pairs[ends == c] for c in np.unique(ends)}
+    pairs, start = [np.empty((0, 2), dtype=np.int64)], 0
+    for members in drawn:
+        place[members] = np.arange(len(members))
+        own = by_component.get(int(component[members[0]]))
+        if own is not None:
+            pairs.append(np.sort(place[own], axis=1) + start)
+        start += len(members)
+    found = np.concatenate(pairs)
+    links = Links(len(rows), found[np.lexsort(found.T[::-1])], table.links.what)
+    covariates = None if table.covariates is None else table.covariates[rows]
+    return replace(table, values=table.values[rows], links=links, covariates=covariates, index=None)
+
+
+def _coordinates(data: Any, coordinates: Any) -> tuple[Any, NDArray[np.float64]]:
+    """The table without its columns of coordinates, and the coordinates."""
+    if isinstance(coordinates, str):
+        coordinates = [coordinates]
+    if isinstance(coordinates, (list, tuple)) and all(isinstance(name, str) for name in coordinates):
+        frame = as_frame(data)
+        names = [str(name) for name in coordinates]
+        if missing := [name for name in names if name not in frame.columns]:
+            raise UsageError(f"There is no column {', '.join(missing)} with coordinates.")
+        return frame.drop(columns=names), frame[names].to_numpy(dtype=float)
+    return data, np.asarray(coordinates, dtype=float)

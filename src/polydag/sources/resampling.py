@@ -1,0 +1,28 @@
+"""Bootstrap draws: single rows, or whole groups of rows that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def draw_rows(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Row numbers drawn with replacement, as many as there are rows."""
+    return rng.integers(0, n, n)
+
+
+def draw_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The rows of groups drawn with replacement, as many as there are groups; a group comes whole."""
+    return np.concatenate(drawn_groups(labels, rng))
+
+
+def drawn_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """As `draw_groups`, one array of rows per drawn group: a group that is drawn twice comes twice."""
+    members: dict[Hashable, list[int]] = {}
+    for row, label in enumerate(labels):
+        members.setdefault(label, []).append(row)
+    groups = list(members.values())
+    chosen = rng.integers(0, len(groups), len(groups))
+    return [np.array(groups[k], dtype=np.int64) for k in chosen]

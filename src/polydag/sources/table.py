@@ -1,0 +1,219 @@
+"""A table in memory, as a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from polydag.data.table import Kind
+from polydag.data.table import Table as ReadTable
+from polydag.errors import DataError, UsageError
+from polydag.sources.interface import Counts, Moments, Source
+from polydag.sources.resampling import draw_groups, draw_rows
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+NOTHING_SET = "none"
+
+
+class InMemory(Source):
+    """The rows of a DataFrame, an array, an Arrow table or a `polydag.data.Table`.
+
+    Parameters
+    ----------
+    data : DataFrame, array, Arrow table or polydag.data.Table
+        One row per observation.
+    interventions : str or sequence of iterables of names, optional
+        Which variables were set by intervention in each row: a column that holds "none", a name, or several
+        names joined by "+"; or one collection of names per row.
+    blocks : sequence, optional
+        A label per row. A bootstrap draws whole blocks instead of single rows.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        interventions: str | Sequence[Iterable[object]] | None = None,
+        blocks: Sequence[Hashable] | None = None,
+    ) -> None:
+        _refuse_path(data)
+        own = data.frame if isinstance(data, ReadTable) else data
+        self._kinds = dict(data.kinds) if isinstance(data, ReadTable) else None
+        self._notes = tuple(data.notes) if isinstance(data, ReadTable) else ()
+        self._targets: list[list[str]] | None = None
+        if isinstance(interventions, str):
+            own, self._targets = _targets_from_column(own, interventions)
+            if self._kinds is not None:
+                self._kinds.pop(interventions, None)
+        elif interventions is not None:
+            self._targets = _checked_targets(interventions)
+        _require_two_dimensions(own)
+        if blocks is not None and len(blocks) != len(own):
+            raise DataError(f"There are {len(own)} rows, but {len(blocks)} block labels.")
+        self._data = own
+        self._blocks = blocks
+
+    @property
+    def described(self) -> str:
+        """A table."""
+        return "a table"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        from polydag.graph import node_names
+        from polydag.stats.rows import column_names
+
+        found = column_names(self._data)
+        return node_names(found, np.shape(self._data)[1] if found is None else len(found))
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of a `polydag.data.Table`; otherwise text, categories and truth values are labels."""
+        if self._kinds is not None:
+            return _settled_kinds(self._kinds, self._data)
+        if hasattr(self._data, "dtypes"):
+            return {
+                str(name): "continuous" if getattr(dtype, "kind", "O") in "iuf" else "discrete"
+                for name, dtype in zip(self._data.columns, self._data.dtypes, strict=True)
+            }
+        return dict.fromkeys(self.names, "continuous")
+
+    @property
+    def n(self) -> float:
+        """The number of rows."""
+        return float(len(self._data))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done when the table was read."""
+        return self._notes
+
+    def moments(self) -> Moments:
+        """Row count, mean and scatter of the columns."""
+        if self._targets is None:
+            return GaussianStats.from_data(self._data)
+        return Regimes.from_data(self._data, self._targets, GaussianStats.from_data)
+
+    def counts(self) -> Counts:
+        """The distinct rows and how often each occurs."""
+        if self._targets is None:
+            return DiscreteCounts.from_data(self._data)
+        return Regimes.from_data(self._data, self._targets, DiscreteCounts.from_data)
+
+    def rows(self) -> pd.DataFrame:
+        """The rows as a DataFrame."""
+        if self._targets is not None:
+            raise UsageError("This learner needs rows, and it does not use interventions.")
+        return as_frame(self._data)
+
+    @property
+    def data(self) -> Any:
+        """The rows as they were given."""
+        return self._data
+
+    @property
+    def declared_kinds(self) -> Mapping[str, Kind] | None:
+        """The kinds that a `polydag.data.Table` brings; None where they follow from the columns' types."""
+        return self._kinds
+
+    def with_data(self, data: Any) -> Self:
+        """The same rows with other contents: columns recoded, for example."""
+        again = object.__new__(type(self))
+        again._kinds, again._notes, again._blocks = None, self._notes, self._blocks
+        again._targets, again._data = self._targets, data
+        return again
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """As many rows drawn with replacement; or as many blocks, each of them whole."""
+        drawn = draw_rows(len(self._data), rng) if self._blocks is None else draw_groups(self._blocks, rng)
+        again = object.__new__(type(self))
+        again._kinds, again._notes, again._blocks = self._kinds, self._notes, None
+        again._targets = None if self._targets is None else [self._targets[row] for row in drawn]
+        whole = with_levels(self._data)
+        again._data = (
+            whole.iloc[drawn].reset_index(drop=True) if hasattr(whole, "iloc") else np.asarray(whole)[drawn]
+        )
+        return again
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """A DataFrame of whatever holds rows and columns."""
+    _refuse_path(data)
+    if isinstance(data, ReadTable):
+        return data.frame
+    if isinstance(data, pd.DataFrame):
+        return data
+    if hasattr(data, "schema"):
+        frame: pd.DataFrame = data.to_pandas()
+        return frame
+    _require_two_dimensions(data)
+    array = np.asarray(data)
+    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
+
+
+def _require_two_dimensions(data: Any) -> None:
+    if not hasattr(data, "columns") and not hasattr(data, "schema") and np.ndim(data) != 2:
+        raise DataError(f"The data must have rows and columns; this array has the shape {np.shape(data)}.")
+
+
+def _refuse_path(data: Any) -> None:
+    if isinstance(data, (str, os.PathLike)):
+        raise DataError(
+            f"{os.fspath(data)!r} is not a table. Read the file with polydag.data.read, stream it with "
+            "polydag.sources.Stream, or name it on the command line (polydag fit)."
+        )
+
+
+def with_levels(data: Any) -> Any:
+    """Text columns as categories, so that a level that is not drawn is still known."""
+    if not isinstance(data, pd.DataFrame):
+        return data
+    text = [name for name in data.columns if data[name].dtype.kind not in "iufb"]
+    return data.astype(dict.fromkeys(text, "category"))
+
+
+def targets_of(words: Iterable[object]) -> list[list[str]]:
+    """The intervention targets that each cell of a column names: "none", a name, or names joined by "+"."""
+    cells = [str(word).strip() for word in words]
+    return [[] if cell == NOTHING_SET else [part.strip() for part in cell.split("+")] for cell in cells]
+
+
+def _targets_from_column(data: Any, column: str) -> tuple[pd.DataFrame, list[list[str]]]:
+    frame = as_frame(data)
+    if column not in {str(name) for name in frame.columns}:
+        raise DataError(f"There is no column {column} that names the interventions.")
+    targets = targets_of(frame[column])
+    left = frame.drop(columns=column)
+    known = {str(name) for name in left.columns}
+    for row, own in enumerate(targets, start=1):
+        if unknown := [name for name in own if name not in known]:
+            raise DataError(
+                f"Column {column}, row {row}: {unknown[0]!r} is not a column. Each cell names what was set "
+                "in "
+                f"its row: {NOTHING_SET}, a column, or several joined by +."
+            )
+    return left, targets
+
+
+def _checked_targets(interventions: Sequence[Iterable[object]]) -> list[list[str]]:
+    result = []
+    for row, own in enumerate(interventions, start=1):
+        if isinstance(own, str):  # would be taken apart into letters
+            raise DataError(f"Row {row}: intervention targets are a list of names; got {own!r}.")
+        result.append([str(name) for name in own])
+    return result
+
+
+def _settled_kinds(kinds: Mapping[str, Kind], data: pd.DataFrame) -> dict[str, Kind]:
+    """Columns of few whole numbers are labels among labels, and numbers among numbers."""
+    if all(kind == "discrete" for kind in kinds.values()):
+        return dict(kinds)
+    return {
+        name: "continuous" if kind == "continuous" or data[name].dtype.kind in "iufb" else "discrete"
+        for name, kind in kinds.items()
+    }

@@ -1,0 +1,102 @@
+"""Tasks: related populations, each a source of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from polydag.errors import DataError, UsageError
+from polydag.sources.adapt import named_sources
+from polydag.sources.interface import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+
+class Tasks(Mapping[str, Source]):
+    """Sources by the names of their tasks, for learners that share strength between them.
+
+    Parameters
+    ----------
+    tasks : mapping of name to source or table, or iterable of them
+        One source per task. Without names they are task 1, task 2, …
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from polydag import Tasks
+    >>> controls, patients = pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": [2.0, 4.0]})
+    >>> groups = Tasks({"controls": controls, "patients": patients})
+    >>> [(name, source.n) for name, source in groups.items()]
+    [('controls', 2.0), ('patients', 2.0)]
+    """
+
+    def __init__(self, tasks: Mapping[str, Any] | Iterable[Any]) -> None:
+        self._sources = named_sources(named(tasks))
+
+    def __getitem__(self, name: str) -> Source:
+        return self._sources[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """Every task resampled on its own."""
+        return type(self)({name: source.resampled(rng) for name, source in self.items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables, in the order of the first task."""
+        return next(iter(self.values())).names
+
+    @property
+    def n(self) -> float:
+        """The number of rows of all tasks."""
+        return sum(source.n for source in self.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The tasks' notes, each after its task's name."""
+        return tuple(f"{name}: {note}" for name, source in self.items() for note in source.notes)
+
+    @property
+    def protection_(self) -> str:
+        """What was protected from whom, where tasks have parties."""
+        return " ".join(dict.fromkeys(s.protection_ for s in self.values() if s.protection_))
+
+    @property
+    def disclosure_(self) -> pd.DataFrame:
+        """What left the parties of all tasks."""
+        import pandas as pd
+
+        parts = [source.disclosure_ for source in self.values()]
+        filled = [part for part in parts if len(part)]
+        return pd.concat(filled, ignore_index=True) if filled else parts[0]
+
+
+def named(tasks: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
+    """Tables by the names of their tasks; without names they are task 1, task 2, …"""
+    if isinstance(tasks, Mapping):
+        found = {str(name): table for name, table in tasks.items()}
+        if len(found) < len(tasks):
+            alike = [repr(name) for name in tasks if sum(str(name) == str(other) for other in tasks) > 1]
+            raise UsageError(
+                f"Tasks need different names: {', '.join(alike)} are written alike. Rename one of them."
+            )
+    elif isinstance(tasks, (list, tuple)):
+        found = {f"task {k}": table for k, table in enumerate(tasks, start=1)}
+    else:
+        raise UsageError(
+            "Tasks are a list of tables, or a mapping of names to tables; "
+            f"got one {type(tasks).__name__}. Put it into a list, or use BayesianDiscovery for one table."
+        )
+    if not found:
+        raise DataError("There are no tasks.")
+    for task, table in found.items():
+        if table is None:
+            raise DataError(f"{task} is None instead of a table. Leave it out, or give its rows.")
+    return found
