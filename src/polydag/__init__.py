@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         NotearsMLP,
         RowDecorrelator,
     )
+    from polydag.losses.settings import Network, Series
     from polydag.posterior.mcmc.chains import Chains
-    from polydag.sources import LinkedRows, Tasks
+    from polydag.privacy.settings import Privacy
+    from polydag.sources import LinkedRows, Parties, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.2.0"
@@ -56,6 +58,10 @@ _HOMES = {
     "NotearsMLP": "polydag.learners",
     "PC": "polydag.learners",
     "Tasks": "polydag.sources",
+    "Parties": "polydag.sources",
+    "Privacy": "polydag.privacy.settings",
+    "Network": "polydag.losses.settings",
+    "Series": "polydag.losses.settings",
 }
 _MODULES = ("data", "formats", "metrics", "simulate", "sources")
 
@@ -76,11 +82,15 @@ __all__ = [
     "LinkedRows",
     "LinkedRowsDAG",
     "MultitaskDiscovery",
+    "Network",
     "Notears",
     "NotearsLagged",
     "NotearsMLP",
+    "Parties",
+    "Privacy",
     "Regimes",
     "RowDecorrelator",
+    "Series",
     "Tasks",
     "data",
     "formats",

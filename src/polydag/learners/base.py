@@ -13,6 +13,9 @@ from sklearn.base import BaseEstimator
 
 from polydag.graph import Edge, Graph
 from polydag.parameters import Constraint, Settings, check_all
+from polydag.sources.adapt import as_source
+from polydag.sources.interface import Source
+from polydag.sources.tasks import Tasks
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -41,7 +44,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 class StructureLearner(Estimator, ABC):
-    """A learner of one graph from one table.
+    """A learner of one graph from one source of data.
+
+    A subclass implements `_fit`, which asks the source for moments, counts or rows.
 
     Attributes
     ----------
@@ -52,17 +57,23 @@ class StructureLearner(Estimator, ABC):
     raw_weights_ : array of shape (d, d)
         The weights before threshold and pruning.
     edges_ : DataFrame
-        source, target, weight: one row an edge.
+        source, target, weight, directed: one row per edge.
     pruned_ : DataFrame
-        source, target, weight, reason: what was taken out on the way, the largest first.
+        source, target, weight, reason: edges that were removed on the way, the largest first.
     history_ : DataFrame
         How the fit went.
     converged_ : bool
-        Whether the result can be relied on to be one of the method.
+        Whether the method ended as it should; otherwise do not rely on the result.
     n_iter_ : int
         Steps taken.
     feature_names_in_ : array of str
         The columns, in order.
+    notes_ : tuple of str
+        What a reader of the result should know about the data.
+    disclosure_ : DataFrame
+        Every array that left a party; empty for data without parties.
+    protection_ : str
+        What was protected from whom; empty for data without parties.
     """
 
     # Whether rows follow each other in time and the graph is over time slices: then rows cannot be drawn,
@@ -77,10 +88,30 @@ class StructureLearner(Estimator, ABC):
     n_iter_: int
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
+    notes_: tuple[str, ...]
+    disclosure_: pd.DataFrame
+    protection_: str
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from a table, from statistics, or from any other source; `y` is ignored."""
+        self._check_parameters()
+        source = self._source(X)
+        self._fit(source)
+        self._keep_source(source)
+        return self
+
+    def _source(self, X: Any) -> Any:
+        """What is learned from: one source; learners of several parties or tasks take these."""
+        return as_source(X)
 
     @abstractmethod
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
+    def _fit(self, source: Any) -> None:
+        """Ask the source for what is needed, learn, and end with `_keep`."""
+
+    def _keep_source(self, source: Source | Tasks) -> None:
+        self.notes_ = (*getattr(self, "notes_", ()), *source.notes)
+        self.disclosure_ = source.disclosure_
+        self.protection_ = source.protection_
 
     @property
     def weights_(self) -> NDArray[np.float64]:
@@ -89,7 +120,7 @@ class StructureLearner(Estimator, ABC):
 
     @property
     def edges_(self) -> pd.DataFrame:
-        """One row an edge: source, target, weight, directed."""
+        """One row per edge: source, target, weight, directed."""
         return pd.DataFrame(self.graph_.edges(), columns=list(Edge._fields))
 
     def _keep(

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, cast
 
 import pandas as pd
 
 from polydag.arrays import Array
-from polydag.data.discretize import discretize
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.family_tables import tables_of, told_candidates
 from polydag.learners.inputs import (
-    Discrete,
-    Gaussian,
     discrete_counts,
     gaussian_statistics,
-    is_statistics,
     knowledge_masks,
     standardized,
 )
-from polydag.learners.labels import as_frame, not_labels, numbers_of
+from polydag.learners.labels import labelled
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
 from polydag.posterior.dags import exact_uniform
@@ -37,6 +33,8 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, make_score
+from polydag.sources.interface import Source
+from polydag.sources.table import InMemory
 
 DISCRETE_SCORES = ("k2", "bdeu", "bds")
 # Parameters that all learners of posteriors share.
@@ -191,10 +189,8 @@ class BayesianDiscovery(StructureLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        stats = self._statistics(X)
+    def _fit(self, source: Source) -> None:
+        stats = self._statistics(source)
         # Refused before a long computation.
         if self.method == "weighted" and self.over != "dags":
             raise UsageError("method='weighted' is for over='dags'.")
@@ -206,21 +202,17 @@ class BayesianDiscovery(StructureLearner):
         options = {"equivalent_sample_size": self.equivalent_sample_size}
         score = make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
         self._finish(self._table(score, masks, edge_prior), masks)
-        return self
 
-    def _statistics(self, X: Any) -> Discrete | Gaussian:
+    def _statistics(self, source: Source) -> Any:
         if self.score not in DISCRETE_SCORES:
-            return standardized(gaussian_statistics(X))
-        if is_statistics(X):
-            counts: Discrete = discrete_counts(X)
-            return counts
-        frame, numbers = as_frame(X), numbers_of(X)
-        if numbers and self.discretize is None:
-            raise not_labels(frame, numbers, self.score)
-        found: Discrete = discrete_counts(
-            discretize(frame, self.discretize, numbers) if self.discretize else frame
-        )
-        return found
+            return standardized(gaussian_statistics(source))
+        if isinstance(source, InMemory):
+            source = labelled(source, self.discretize, self.score)
+        elif self.discretize is not None:
+            raise UsageError(
+                f"discretize= needs rows; {source.described} has none to give. Discretise before."
+            )
+        return discrete_counts(source)
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
         (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)
@@ -266,4 +258,4 @@ class BayesianDiscovery(StructureLearner):
             n_iter=sampled.n_steps if sampled else 1,
         )
         if sampled and not sampled.mixed:
-            warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=3)
+            warnings.warn(sampled.disagreement(), ConvergenceWarning, stacklevel=4)

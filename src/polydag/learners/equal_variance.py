@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from polydag.losses import LeastSquares
 from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.parameters import Constraint, Instance, number, optional
 from polydag.regression import fit_graph
+from polydag.sources.interface import Source
 
 
 class EqualVariance(StructureLearner):
@@ -66,10 +67,8 @@ class EqualVariance(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        stats = gaussian_statistics(X, independent=True)
+    def _fit(self, source: Source) -> None:
+        stats = gaussian_statistics(source, independent=True)
         masks = knowledge_masks(self.knowledge, stats.names)
         loss = LeastSquares.from_stats(stats)
         order, _ = conditional_variance_order(loss, masks)
@@ -86,4 +85,3 @@ class EqualVariance(StructureLearner):
             converged=True,
             n_iter=1,
         )
-        return self

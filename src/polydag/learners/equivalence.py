@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,11 @@ from polydag.learners.inputs import (
     Gaussian,
     discrete_counts,
     gaussian_statistics,
-    is_discrete,
     knowledge_masks,
     standardized,
 )
 from polydag.scores import SCORES, Score, make_score
+from polydag.sources.interface import Source
 
 _DISCRETE = ("bdeu", "bds", "k2")
 
@@ -66,19 +66,18 @@ class EquivalenceLearner(StructureLearner):
     def _search(self, score: Score, masks: Masks | None) -> Found:
         """The best class that the search finds."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
+    def _fit(self, source: Source) -> None:
         if self.score not in ("auto", *SCORES):
             raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
-        labels = self.score in _DISCRETE if self.score != "auto" else is_discrete(X)
+        labels = self.score in _DISCRETE if self.score != "auto" else source.is_discrete
         name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
         options = {"penalty": self.penalty} if name == "bic" else {}
         stats: Discrete | Gaussian
         scored: Discrete | Gaussian
         if labels:
-            stats = scored = discrete_counts(X)
+            stats = scored = discrete_counts(source)
         else:
-            stats = gaussian_statistics(X)
+            stats = gaussian_statistics(source)
             # The prior of BGe has a scale; weights stay in the units of the data.
             scored = standardized(stats) if name == "bge" else stats
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
@@ -95,4 +94,3 @@ class EquivalenceLearner(StructureLearner):
             converged=True,
             n_iter=len(found.trace),
         )
-        return self

@@ -16,7 +16,7 @@ from polydag.federated.methods.fitting import fit_parties
 from polydag.federated.methods.interface import MethodSettings
 from polydag.federated.methods.registry import METHODS
 from polydag.federated.models.registry import MODELS
-from polydag.federated.party_tables import party_tables
+from polydag.federated.party_tables import PartyTables, party_tables
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
@@ -183,8 +183,12 @@ class FederatedNotears(StructureLearner):
         A table is a DataFrame, an array, a `polydag.data.Table`, a source, or statistics; `Regimes` where
         variables were set by intervention in some rows.
         """
-        self._check_parameters()
-        parties = party_tables(X)
+        return super().fit(X)
+
+    def _source(self, X: Any) -> Any:
+        return party_tables(X)
+
+    def _fit(self, parties: PartyTables) -> None:
         result = fit_parties(
             parties.parties,
             METHODS[self.method],
@@ -207,9 +211,11 @@ class FederatedNotears(StructureLearner):
                 f"{self.method} stopped after {self.n_rounds_} rounds before it had converged; the graph is "
                 "acyclic nevertheless.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        return self
+
+    def _keep_source(self, source: Any) -> None:
+        """Nothing: what left the parties is known from the study itself."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,22 +1,27 @@
-"""Tables of labels as frames, and the error for columns of numbers among them."""
+"""Tables of labels: numbers among them are refused, or cut into levels."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from polydag.data.discretize import MAX_LEVELS, continuous_columns
-from polydag.data.table import Table
+from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
 from polydag.errors import DataError
-from polydag.sources.table import as_frame
-
-__all__ = ["as_frame", "not_labels", "numbers_of"]
+from polydag.sources.table import InMemory, as_frame
 
 
-def numbers_of(X: Any) -> list[str]:
+def numbers_of(source: InMemory) -> list[str]:
     """The continuous columns of a table."""
-    return list(X.continuous) if isinstance(X, Table) else continuous_columns(as_frame(X))
+    if source.declared_kinds is not None:
+        return [name for name, kind in source.declared_kinds.items() if kind == "continuous"]
+    return continuous_columns(as_frame(source.data))
+
+
+def labelled(source: InMemory, how: str | None, score: str) -> InMemory:
+    """The table with its numbers cut into levels; without a rule, numbers are an error."""
+    frame, numbers = as_frame(source.data), numbers_of(source)
+    if numbers and how is None:
+        raise not_labels(frame, numbers, score)
+    return source.with_data(frame if how is None else discretize(frame, how, numbers))
 
 
 def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError:

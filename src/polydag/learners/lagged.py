@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
-from polydag.learners.inputs import is_statistics
 from polydag.learners.notears import Notears
 from polydag.losses.lagged import (
     REALISATION,
@@ -20,6 +19,8 @@ from polydag.losses.lagged import (
     variables_of,
 )
 from polydag.parameters import Constraint, Instance, whole
+from polydag.sources.given import Given
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats
 
 _LEARNED = (
@@ -110,18 +111,20 @@ class NotearsLagged(Notears):
         self.time = time
         self.realisation = realisation
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a table with one row per time point, or from `lagged_statistics`; `y` is ignored."""
-        self._check_parameters()
+    def _fit(self, source: Source) -> None:
         lags = int(self.lags)
-        if is_statistics(X) and not isinstance(X, GaussianStats):
-            raise UsageError(
-                "NotearsLagged needs a table of time series, or the GaussianStats of stacked rows."
-            )
-        stacked: Any = X
-        if not is_statistics(X):
-            stacked = stack(getattr(X, "frame", X), lags, time=self.time, realisation=self.realisation)
-        variables = variables_of(stacked.names if is_statistics(X) else list(stacked.columns), lags)
+        stacked: Any
+        if isinstance(source, Given):
+            stacked = source.moments()
+            if not isinstance(stacked, GaussianStats):
+                raise UsageError(
+                    "NotearsLagged needs a table of time series, or the GaussianStats of stacked rows."
+                )
+            columns = list(stacked.names)
+        else:
+            stacked = stack(source.rows(), lags, time=self.time, realisation=self.realisation)
+            columns = list(stacked.columns)
+        variables = variables_of(columns, lags)
         model = Notears(
             lambda_=self.lambda_,
             acyclicity=self.acyclicity,
@@ -132,4 +135,3 @@ class NotearsLagged(Notears):
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
         self.instantaneous_graph_, self.lag_weights_ = split_lags(self.graph_, lags)
-        return self

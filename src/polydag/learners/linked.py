@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from polydag.rows.decorrelation import Decorrelation
 from polydag.rows.estimate import given_dag, residuals, scaled_problem, unpenalised
 from polydag.rows.lambda_path import PATIENCE, Path, bic, lambda_path
 from polydag.rows.linked_table import LinkedTable
+from polydag.sources.interface import Source
 from polydag.sources.linked_rows import LinkedRows
 from polydag.stats import GaussianStats
 
@@ -127,21 +128,18 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         self.max_rounds = max_rounds
         self.random_state = random_state
 
-    def fit(self, X: LinkedRows, y: None = None) -> Self:
-        """Learn from `LinkedRows`; `y` is ignored."""
-        self._check_parameters()
+    def _fit(self, source: Source) -> None:
         if self.order is not None and self.learner is not None:
             raise UsageError("Give an order, or a learner for an unknown order, not both.")
-        if not isinstance(X, LinkedRows):
+        if not isinstance(source, LinkedRows):
             raise UsageError(
                 "LinkedRowsDAG learns from LinkedRows(table, groups=…), which says how the rows are linked; "
-                f"got {type(X).__name__}."
+                f"got {source.described}."
             )
         if self.order is not None:
-            self._fit_ordered(X)
+            self._fit_ordered(source)
         else:
-            self._fit_in_turns(X)
-        return self
+            self._fit_in_turns(source)
 
     def _fit_ordered(self, rows: LinkedRows) -> None:
         table = rows.table
@@ -160,7 +158,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         fit = path.fits[chosen]
         self.stopped_ = path.crowded
         if path.crowded and chosen == len(path.fits) - 1:  # so that it may have decided the result
-            warnings.warn(path.crowded, DataWarning, stacklevel=3)
+            warnings.warn(path.crowded, DataWarning, stacklevel=4)
         back = np.argsort(order)
         B = fit.weights[np.ix_(back, back)]
         G = fit.G[np.ix_(back, back)]
@@ -191,7 +189,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 f"Block coordinate descent stopped before its tolerance at λ1 = {self.lambda_used_:.3g}; "
                 "raise lambda_ or lambda2.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _edges(self, B: Array, stats: GaussianStats) -> tuple[NDArray[np.bool_], Array]:
@@ -252,7 +250,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 else f"Graph and row correlation were still improving after {len(rounds)} rounds; raise "
                 "max_rounds, or fit the learner to LinkedRows for a single round.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _learn(self, decorrelation: Decorrelation) -> Any:

@@ -17,7 +17,7 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.bayesian_discovery import DISCRETE_SCORES, POSTERIOR_CONSTRAINTS
 from polydag.learners.family_tables import tables_of, told_candidates
 from polydag.learners.inputs import knowledge_masks, standardized
-from polydag.learners.task_tables import named_tasks, pooled, task_counts, task_statistics
+from polydag.learners.task_tables import pooled, task_counts, task_statistics
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -39,6 +39,7 @@ from polydag.posterior.transfer.differences import Differences, from_joint, from
 from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
 from polydag.scores import Score, make_score
+from polydag.sources.tasks import Tasks
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
 
@@ -192,17 +193,21 @@ class MultitaskDiscovery(StructureLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
-        """Learn from one table per task: a list, or a mapping of names to tables; `y` is ignored.
+    def fit(self, X: Tasks | Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
+        """Learn from `Tasks`, or from a list or mapping of tables, one per task; `y` is ignored.
 
-        A table is a DataFrame, an array, a `Table`, or statistics. Tables may differ in the number of rows,
-        but must have the same columns.
+        A table is a DataFrame, an array, a `Table`, statistics, or any other source. Tables may differ in the
+        number of rows, but must have the same columns.
         """
-        self._check_parameters()
-        tables = named_tasks(X)
-        stats = self._statistics(tables)
+        return super().fit(X)
+
+    def _source(self, X: Any) -> Tasks:
+        return X if isinstance(X, Tasks) else Tasks(X)
+
+    def _fit(self, source: Tasks) -> None:
+        stats = self._statistics(source)
         names = stats[0].names
-        transfer = self._transfer(len(tables))
+        transfer = self._transfer(len(source))
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # Refused before a long computation.
@@ -211,7 +216,7 @@ class MultitaskDiscovery(StructureLearner):
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = told_candidates(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
-        self.tasks_ = tuple(tables)
+        self.tasks_ = tuple(source)
         if transfer == "theorem1":
             found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
         else:
@@ -220,7 +225,6 @@ class MultitaskDiscovery(StructureLearner):
                 own = family_form(own, sources, self._prior(), self.combination)
             found = self._separate(own, names, transfer == "pool")
         self._finish(found, masks, names)
-        return self
 
     def difference(
         self, first: int | str, second: int | str, *, of: Literal["edges", "connections"] = "edges"
@@ -255,7 +259,7 @@ class MultitaskDiscovery(StructureLearner):
         warnings.warn(
             "There is only one task, so nothing can be transferred: this is single-task learning.",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return "none"
 
@@ -276,11 +280,11 @@ class MultitaskDiscovery(StructureLearner):
             return Averaged(self.normaliser)
         return Fixed(float(self.lambda_), self.normaliser)
 
-    def _statistics(self, tables: dict[str, Any]) -> list[Any]:
+    def _statistics(self, tasks: Tasks) -> list[Any]:
         if self.score in DISCRETE_SCORES:
-            counts = task_counts(tables, self.score, self.discretize)
+            counts = task_counts(tasks, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        stats = task_statistics(tables)
+        stats = task_statistics(tasks)
         return [standardized(part) for part in ([pooled(stats)] if self.transfer == "pool" else stats)]
 
     def _score(self, stats: Any) -> Score:
@@ -358,7 +362,7 @@ class MultitaskDiscovery(StructureLearner):
                 f"The chains of {', '.join(unmixed)} have not mixed: do not rely on these probabilities. Use "
                 "more steps (n_steps) or larger buckets (bucket_size).",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

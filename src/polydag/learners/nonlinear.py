@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array
 from polydag.checkpoint import piece
-from polydag.errors import ConvergenceWarning, UsageError
+from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.inputs import gaussian_statistics, is_statistics, knowledge_masks
+from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path
 from polydag.optimize.nonlinear import Solution, solve_masked, solve_mlp, standard_rows
 from polydag.optimize.pruning import threshold_graph
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 
@@ -117,21 +118,13 @@ class NotearsMLP(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array or a `Table`; `y` is ignored."""
-        self._check_parameters()
-        if is_statistics(X):
-            raise UsageError(
-                "Neural networks need rows, not statistics. Pass the table, or use Notears, which is linear."
-            )
-        data = getattr(X, "frame", X)
-        rows, found = numeric_rows(data)
+    def _fit(self, source: Source) -> None:
+        rows, found = numeric_rows(source.rows())
         stats = GaussianStats.from_data(rows, names=found)
         gaussian_statistics(stats)  # checks that the columns are usable
         masks = knowledge_masks(self.knowledge, stats.names)
         solutions = self._solutions(standard_rows(rows, stats), masks)
         self._store(stats.names, masks, len(rows), solutions)
-        return self
 
     def _solutions(self, rows: Array, masks: Masks) -> list[Solution]:
         measure = ACYCLICITY[self.acyclicity]()
@@ -176,5 +169,5 @@ class NotearsMLP(StructureLearner):
                 f"Nonlinear NOTEARS did not converge (h = {solution.h:.1e}). The graph is acyclic "
                 "nevertheless. Rescale the columns, or increase lambda_ or lambda2.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import ConvergenceWarning, UsageError
+from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
@@ -20,6 +20,7 @@ from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
 from polydag.optimize.pruning import Pruned, best_of, prune
 from polydag.optimize.stability_selection import stable_lambda
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional
+from polydag.sources.interface import Source
 from polydag.stats import GaussianStats, Regimes
 
 
@@ -107,29 +108,23 @@ class Notears(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        self._check_parameters()
-        stats = gaussian_statistics(X)
+    def _fit(self, source: Source) -> None:
+        stats = gaussian_statistics(source)
         masks = knowledge_masks(self.knowledge, stats.names)
         loss = LeastSquares.from_stats(stats)
-        solutions = self._solutions(X, loss, masks)
+        solutions = self._solutions(source, loss, masks)
         pruned = [prune(loss, solution.W, masks, self.threshold) for solution in solutions]
         best = best_of(loss, pruned)
         self._store(stats, loss, masks, solutions, best, pruned[best])
-        return self
 
-    def _solutions(self, X: Any, loss: LeastSquares, masks: Masks) -> list[Solution]:
+    def _solutions(self, source: Source, loss: LeastSquares, masks: Masks) -> list[Solution]:
         measure = ACYCLICITY[self.acyclicity]()
         if self.lambda_ == "bic":
             return list(solve_path(loss, lambda_path(loss), measure, masks))
         if self.lambda_ == "stability":
-            if isinstance(X, (GaussianStats, Regimes)):
-                raise UsageError(
-                    "lambda_='stability' needs rows, not statistics, because it draws halves of the rows."
-                )
-            rows = getattr(X, "frame", X)
-            chosen = stable_lambda(rows, lambda_path(loss), measure, masks, self.threshold, self.random_state)
+            chosen = stable_lambda(
+                source.rows(), lambda_path(loss), measure, masks, self.threshold, self.random_state
+            )
         else:
             chosen = float(self.lambda_)
         return [solve(loss, chosen, measure, masks)]
@@ -164,7 +159,7 @@ class Notears(StructureLearner):
                 f"NOTEARS did not converge at λ = {solution.lambda_:.3g} (h = {solution.h:.1e}). The graph "
                 "is acyclic nevertheless. Rescale the columns or increase lambda_.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

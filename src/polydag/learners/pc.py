@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal
 
 import pandas as pd
 
@@ -12,8 +12,9 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import discrete_counts, gaussian_statistics, is_discrete, knowledge_masks
+from polydag.learners.inputs import discrete_counts, gaussian_statistics, knowledge_masks
 from polydag.search.pc import SeparatingSets, pc
+from polydag.sources.interface import Source
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 TESTS = ("auto", "fisher-z", "g2")
@@ -104,11 +105,10 @@ class PC(StructureLearner):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
+    def _fit(self, source: Source) -> None:
         if self.test not in TESTS:
             raise UsageError(f"test must be one of {', '.join(TESTS)}; got {self.test!r}.")
-        stats = _statistics(X, self.test)
+        stats = _statistics(source, self.test)
         names = stats.names
         result = pc(
             stats,
@@ -131,23 +131,22 @@ class PC(StructureLearner):
             converged=True,
             n_iter=len(result.levels),
         )
-        return self
 
 
-def _statistics(X: Any, test: str) -> GaussianStats | DiscreteCounts:
+def _statistics(source: Source, test: str) -> GaussianStats | DiscreteCounts:
     """Gaussian statistics or counts, as the test needs or the data suggest."""
-    if isinstance(X, Regimes):
-        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
-    if not (test == "g2" or (test == "auto" and is_discrete(X))):
-        stats = gaussian_statistics(X)
-        assert isinstance(stats, GaussianStats)
+    if not (test == "g2" or (test == "auto" and source.is_discrete)):
+        stats = gaussian_statistics(source)
+        if isinstance(stats, Regimes):
+            raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
         return stats
-    counts = discrete_counts(X)
-    assert isinstance(counts, DiscreteCounts)
+    counts = discrete_counts(source)
+    if isinstance(counts, Regimes):
+        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
     for name, arity in zip(counts.names, counts.arities, strict=True):
         if arity > MAX_LEVELS and 2 * arity > counts.n:
             raise DataError(
                 f"Column {name} has {arity} levels in {counts.n:g} rows: G² needs categories. "
                 "Group its values, or use test='fisher-z'."
             )
-    return counts
+    return counts  # type: ignore[no-any-return]

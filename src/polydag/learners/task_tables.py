@@ -1,9 +1,8 @@
-"""Input of learners of several tasks: one table per task, with the same columns and common levels."""
+"""Input of learners of several tasks: statistics with the same columns and common levels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -12,46 +11,26 @@ import pandas as pd
 
 from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
-from polydag.learners.inputs import Discrete, Gaussian, gaussian_statistics, is_discrete, is_statistics
-from polydag.learners.labels import as_frame, not_labels, numbers_of
+from polydag.learners.inputs import Gaussian, gaussian_statistics
+from polydag.learners.labels import not_labels, numbers_of
+from polydag.sources.interface import Source
+from polydag.sources.table import InMemory, as_frame
+from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
-Table = Any
 
-
-def named_tasks(X: Iterable[Table] | Mapping[str, Table]) -> dict[str, Table]:
-    """The tables by the names of their tasks; unnamed tasks are called task 1, task 2, …."""
-    if isinstance(X, Mapping):
-        found = {str(name): table for name, table in X.items()}
-        if len(found) < len(X):
-            alike = [repr(name) for name in X if sum(str(name) == str(other) for other in X) > 1]
-            raise UsageError(
-                f"Tasks need different names: {', '.join(alike)} are written alike. Rename one of them."
-            )
-    elif isinstance(X, (list, tuple)):
-        found = {f"task {k}": table for k, table in enumerate(X, start=1)}
-    else:
-        raise UsageError(
-            "Tasks are a list of tables, or a mapping of names to tables; "
-            f"got one {type(X).__name__}. Put it into a list, or use BayesianDiscovery for one table."
-        )
-    if not found:
-        raise DataError("There are no tasks.")
-    for task, table in found.items():
-        if table is None:
-            raise DataError(f"{task} is None instead of a table. Leave it out, or give its rows.")
-    return found
-
-
-def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> list[Discrete]:
+def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
     """Counts of every task over the levels of all tasks; continuous columns are cut at common points."""
-    names = common_columns({task: _columns(task, table) for task, table in tables.items()})
-    rows = {task: table for task, table in tables.items() if not is_statistics(table)}
-    frames = {task: _selected(as_frame(table), names) for task, table in rows.items()}
+    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    tables = {task: source for task, source in tasks.items() if isinstance(source, InMemory)}
+    frames = {task: _selected(as_frame(source.data), names) for task, source in tables.items()}
     for task, frame in frames.items():
         if not len(frame):
             raise DataError(f"{task} has no rows.")
-    by_task = {task: numbers_of(table) for task, table in rows.items()}
+    if cut is not None and len(tables) < len(tasks):
+        other = next(task for task in tasks if task not in tables)
+        raise UsageError(f"discretize= needs rows; {other} is {tasks[other].described}. Discretise before.")
+    by_task = {task: numbers_of(source) for task, source in tables.items()}
     numbers = list(dict.fromkeys(name for own in by_task.values() for name in own))
     if numbers and cut is None:
         raise not_labels(next(frames[task] for task, own in by_task.items() if own), numbers, score)
@@ -60,25 +39,28 @@ def task_counts(tables: Mapping[str, Table], score: str, cut: str | None) -> lis
         ends = pd.Series([len(frame) for frame in frames.values()]).cumsum().tolist()
         starts = [0, *ends[:-1]]
         frames = {t: whole.iloc[a:b] for t, a, b in zip(frames, starts, ends, strict=True)}
-    counts = [_counts(task, frames.get(task, table)) for task, table in tables.items()]
-    _require_one_kind(dict(zip(tables, counts, strict=True)))
-    levels = _united([part for count in counts for part in _parts(count)])
+    counts = {
+        task: _counts(task, source.with_data(frames[task]) if isinstance(source, InMemory) else source)
+        for task, source in tasks.items()
+    }
+    _require_one_kind(counts)
+    levels = _united([part for own in counts.values() for part in _parts(own)])
     if single := {name: own for name, own in levels.items() if len(own) < 2}:
         values = ", ".join(repr(level) for own in single.values() for level in own)
-        everywhere = ", the same in every task" if len(tables) > 1 else f" in {next(iter(tables))}"
+        everywhere = ", the same in every task" if len(tasks) > 1 else f" in {next(iter(tasks))}"
         raise DataError(
             f"Column {', '.join(single)} has only one level ({values}){everywhere}. Leave it out."
         )
-    return [_with_levels(count, levels) for count in counts]
+    return [_with_levels(own, levels) for own in counts.values()]
 
 
-def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
+def task_statistics(tasks: Tasks) -> list[Gaussian]:
     """Mean and scatter of every task."""
-    names = common_columns({task: _columns(task, table) for task, table in tables.items()})
+    names = common_columns({task: list(source.names) for task, source in tasks.items()})
     result: list[Gaussian] = []
-    for task, table in tables.items():
+    for task, source in tasks.items():
         try:
-            stats = gaussian_statistics(table)
+            stats = gaussian_statistics(source)
         except DataError as error:
             raise DataError(f"{task}: {error}") from None
         result.append(
@@ -90,19 +72,10 @@ def task_statistics(tables: Mapping[str, Table]) -> list[Gaussian]:
 
 
 def pooled(stats: Sequence[Any]) -> Any:
-    """The statistics of all tasks' rows together."""
+    """All tasks' rows as one."""
     if len({isinstance(part, Regimes) for part in stats}) > 1:
         stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
     return reduce(add, stats)
-
-
-def _columns(task: str, table: Table) -> list[str]:
-    if is_statistics(table):
-        return list(table.names)
-    try:
-        return [str(name) for name in as_frame(table).columns]
-    except DataError as error:
-        raise DataError(f"{task}: {error}") from None
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
@@ -130,23 +103,18 @@ def _selected(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return own[names]
 
 
-def _counts(task: str, table: Any) -> Discrete:
-    if is_statistics(table):
-        if not is_discrete(table):
-            raise DataError(f"{task}: these are statistics of numbers; this score needs counts of labels.")
-        counts: Discrete = table
-        return counts
+def _counts(task: str, source: Source) -> Any:
     try:
-        return DiscreteCounts.from_data(table)
+        return source.counts()
     except DataError as error:
         raise DataError(f"{task}: {error}") from None
 
 
-def _parts(counts: Discrete) -> list[DiscreteCounts]:
+def _parts(counts: Any) -> list[Any]:
     return list(counts.parts.values()) if isinstance(counts, Regimes) else [counts]
 
 
-def _require_one_kind(counts: Mapping[str, Discrete]) -> None:
+def _require_one_kind(counts: Mapping[str, Any]) -> None:
     """Raise if a column has words in one task and numbers in another: 1 and "1" would be two levels."""
     seen: dict[tuple[str, bool], str] = {}
     for task, own in counts.items():
@@ -166,14 +134,14 @@ def _some(levels: Sequence[Any]) -> str:
     return ", ".join(repr(level) for level in levels[:3]) + (", …" if len(levels) > 3 else "")
 
 
-def _united(parts: Sequence[DiscreteCounts]) -> dict[str, tuple[Any, ...]]:
-    """All levels of each column, from merging the tables without their rows."""
-    bare = [replace(part, rows=part.rows[:0], counts=part.counts[:0]) for part in parts]
+def _united(parts: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
+    """All levels of each column."""
+    bare = [DiscreteCounts.without_rows(part.names, part.levels) for part in parts]
     whole = reduce(add, bare)
     return dict(zip(whole.names, whole.levels, strict=True))
 
 
-def _with_levels(counts: Discrete, levels: Mapping[str, Sequence[Any]]) -> Discrete:
+def _with_levels(counts: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
     if isinstance(counts, Regimes):
         return Regimes({targets: part.with_levels(levels) for targets, part in counts.parts.items()})
     return counts.with_levels(levels)

@@ -32,3 +32,14 @@ def as_source(X: Any) -> Source:
             "share them, Tasks({...}) for related populations; or put them together into one table."
         )
     return InMemory(X)
+
+
+def named_sources(tables: Mapping[str, Any]) -> dict[str, Source]:
+    """A source for each named table; errors say whose table it is."""
+    sources = {}
+    for name, table in tables.items():
+        try:
+            sources[name] = as_source(table)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+    return sources

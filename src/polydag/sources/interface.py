@@ -65,9 +65,7 @@ class Source(ABC):
 
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""
-        raise UsageError(
-            f"This learner needs the rows themselves, and {self.described} gives statistics only."
-        )
+        raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """A bootstrap resample: a source of the same sort over rows (or groups of rows) drawn anew."""

@@ -51,6 +51,7 @@ class InMemory(Source):
                 self._kinds.pop(interventions, None)
         elif interventions is not None:
             self._targets = _checked_targets(interventions)
+        _require_two_dimensions(own)
         if blocks is not None and len(blocks) != len(own):
             raise DataError(f"There are {len(own)} rows, but {len(blocks)} block labels.")
         self._data = own
@@ -115,6 +116,18 @@ class InMemory(Source):
         """The rows as they were given."""
         return self._data
 
+    @property
+    def declared_kinds(self) -> Mapping[str, Kind] | None:
+        """The kinds that a `polydag.data.Table` brings; None where they follow from the columns' types."""
+        return self._kinds
+
+    def with_data(self, data: Any) -> Self:
+        """The same rows with other contents: columns recoded, for example."""
+        again = object.__new__(type(self))
+        again._kinds, again._notes, again._blocks = None, self._notes, self._blocks
+        again._targets, again._data = self._targets, data
+        return again
+
     def resampled(self, rng: np.random.Generator) -> Self:
         """As many rows drawn with replacement; or as many blocks, each of them whole."""
         drawn = draw_rows(len(self._data), rng) if self._blocks is None else draw_groups(self._blocks, rng)
@@ -138,10 +151,14 @@ def as_frame(data: Any) -> pd.DataFrame:
     if hasattr(data, "schema"):
         frame: pd.DataFrame = data.to_pandas()
         return frame
+    _require_two_dimensions(data)
     array = np.asarray(data)
-    if array.ndim != 2:
-        raise DataError(f"The data must have rows and columns; this array has the shape {array.shape}.")
     return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
+
+
+def _require_two_dimensions(data: Any) -> None:
+    if not hasattr(data, "columns") and not hasattr(data, "schema") and np.ndim(data) != 2:
+        raise DataError(f"The data must have rows and columns; this array has the shape {np.shape(data)}.")
 
 
 def _refuse_path(data: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from polydag.errors import DataError, UsageError
-from polydag.sources.adapt import as_source
+from polydag.sources.adapt import named_sources
 from polydag.sources.interface import Source
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Tasks(Mapping[str, Source]):
     """
 
     def __init__(self, tasks: Mapping[str, Any] | Iterable[Any]) -> None:
-        self._sources = {name: as_source(table) for name, table in named(tasks).items()}
+        self._sources = named_sources(named(tasks))
 
     def __getitem__(self, name: str) -> Source:
         return self._sources[name]
@@ -62,6 +62,11 @@ class Tasks(Mapping[str, Source]):
     def notes(self) -> tuple[str, ...]:
         """The tasks' notes, each after its task's name."""
         return tuple(f"{name}: {note}" for name, source in self.items() for note in source.notes)
+
+    @property
+    def protection_(self) -> str:
+        """What was protected from whom, where tasks have parties."""
+        return " ".join(dict.fromkeys(s.protection_ for s in self.values() if s.protection_))
 
     @property
     def disclosure_(self) -> pd.DataFrame:

@@ -72,6 +72,11 @@ class DiscreteCounts:
         rows = np.array(codes, dtype=np.int32).T.reshape(-1, len(labels))
         return cls(labels, tuple(all_levels), *_distinct(rows, row_weights(weights, len(rows))))
 
+    @classmethod
+    def without_rows(cls, names: tuple[str, ...], levels: tuple[tuple[Hashable, ...], ...]) -> Self:
+        """Counts of no rows: names and levels alone, which merging unites."""
+        return cls(names, levels, np.empty((0, len(names)), dtype=np.int32), np.empty(0))
+
     @property
     def n(self) -> float:
         """The number of rows, or the sum of their weights."""

@@ -3,7 +3,8 @@
 The sum of the parties' statistics about a common centre is that of the pooled rows, so the result is that of
 pooling. The centre is zero, and one round suffices. Sums of squares about zero lose digits where means are
 large compared to standard deviations; only where more than four digits are lost, a second round is about the
-means.
+means. Rows that are linked within a party come decorrelated: their mean is a generalised least-squares one,
+and what it weighs (`mass`, the number of rows where these are independent) is summed beside their number.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ class Moments:
         arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
         for targets, part in stats.items():
             label = regime_label(targets)
-            arrays[f"rows[{label}]"] = np.array([part.n])
+            arrays[f"rows[{label}]"] = np.array([part.n, part.mass])
             arrays[f"mean[{label}]"] = part.mean
             arrays[f"scatter[{label}]"] = part.scatter
         return state, Answer(arrays)
 
     def _returned(self) -> dict[str, tuple[int, ...]]:
         d = len(self.names)
-        shapes = {"rows": (1,), "sums": (d,), "scatter": (d, d)}
+        shapes = {"rows": (2,), "sums": (d,), "scatter": (d, d)}
         labels = [regime_label(targets) for targets in self.regimes]
         each = {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
         return {**each, "log_scales": (3, d)}
@@ -79,11 +80,11 @@ class Moments:
         parts: Statistics = {}
         for targets, about in zip(self.regimes, centre, strict=True):
             label = regime_label(targets)
-            n = float(arrays[f"rows[{label}]"][0])
+            n, mass = map(float, arrays[f"rows[{label}]"])
             if n > 0:
-                off = arrays[f"sums[{label}]"] / n
-                scatter = arrays[f"scatter[{label}]"] - n * np.outer(off, off)
-                parts[targets] = GaussianStats(n, about + off, scatter, self.names, n)
+                off = arrays[f"sums[{label}]"] / mass
+                scatter = arrays[f"scatter[{label}]"] - mass * np.outer(off, off)
+                parts[targets] = GaussianStats(n, about + off, scatter, self.names, mass)
         if not parts:
             raise DataError("No party has any rows.")
         return parts
@@ -94,9 +95,9 @@ class Moments:
         for targets in self.regimes:
             label = regime_label(targets)
             if f"rows[{label}]" in result:
-                n = float(result[f"rows[{label}]"][0])
+                n, mass = map(float, result[f"rows[{label}]"])
                 mean, scatter = result[f"mean[{label}]"], result[f"scatter[{label}]"]
-                parts[targets] = GaussianStats(n, mean, scatter, self.names, n)
+                parts[targets] = GaussianStats(n, mean, scatter, self.names, mass)
         if list(parts) == [frozenset()]:
             return parts[frozenset()]
         return Regimes(parts)

@@ -178,10 +178,10 @@ class LinearParty:
             part = parts.get(frozenset(regime))
             label = regime_label(regime)
             off = np.zeros(d) if part is None else part.mean - centre
-            n = 0.0 if part is None else part.n
-            sent[f"rows[{label}]"] = np.array([n])
-            sent[f"sums[{label}]"] = n * off
-            scatter = np.zeros((d, d)) if part is None else part.scatter + n * np.outer(off, off)
+            n, mass = (0.0, 0.0) if part is None else (part.n, part.mass)
+            sent[f"rows[{label}]"] = np.array([n, mass])
+            sent[f"sums[{label}]"] = mass * off
+            scatter = np.zeros((d, d)) if part is None else part.scatter + mass * np.outer(off, off)
             sent[f"scatter[{label}]"] = scatter
         return state, sent
 

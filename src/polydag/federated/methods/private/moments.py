@@ -49,7 +49,7 @@ class PrivateMoments(Moments):
         return state, Answer(
             {
                 "pooled_scale": np.sqrt(covariance.diagonal()),
-                "rows[]": np.array([n]),
+                "rows[]": np.array([n, n]),
                 "mean[]": mean,
                 "scatter[]": n * covariance,
             }

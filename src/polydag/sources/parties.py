@@ -1,0 +1,325 @@
+"""Parties that keep their rows, as a source: only sums of their statistics are seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from polydag.data.table import Kind
+from polydag.errors import DataError, DataWarning, UsageError
+from polydag.federated.methods.counts import summed_counts
+from polydag.federated.methods.moments import summed_moments
+from polydag.federated.methods.private.moments import summed_private_moments
+from polydag.federated.session import Outcome, one_after_the_other
+from polydag.parameters import check, whole
+from polydag.privacy.settings import Privacy
+from polydag.sources.adapt import named_sources
+from polydag.sources.interface import Moments, Source
+from polydag.sources.tasks import Tasks
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+
+class Parties(Source):
+    """Organisations with the same columns that do not share their rows.
+
+    A learner gets the sums of the parties' statistics, which give the answer of pooling. By default sums are
+    formed under masks: nobody sees the statistics of a single party. Moments take one round. Counts of labels
+    are asked for as a learner needs them, a batch of column sets in each round.
+
+    Parameters
+    ----------
+    parties : mapping of name to source or table, or sequence of them
+        The rows of each party: a table, statistics, `LinkedRows`, or any other source. Without names they are
+        party 1, party 2, … Columns are matched by name.
+    privacy : Privacy
+        How the sums are protected.
+    min_rows : int
+        A party with fewer rows does not take part, and the study stops.
+
+    Attributes
+    ----------
+    disclosure_ : DataFrame
+        site, round, name, shape, bytes, masked, noise: every array that has left a party so far.
+    protection_ : str
+        What was protected from whom.
+
+    Notes
+    -----
+    The levels of labels are compared in the open before counts are summed, since every table needs the same
+    axes; which labels occur at a party is seen, how often is not.
+
+    References
+    ----------
+    Ng, I. and Zhang, K. (2022). Towards federated Bayesian network structure learning with continuous
+    optimization. (Section 4.)
+
+    Examples
+    --------
+    >>> from polydag import BOSS, Parties, simulate
+    >>> dag = simulate.dag(6, n_edges=6, random_state=1)
+    >>> X = simulate.linear(dag, n=300, random_state=1)
+    >>> hospitals = Parties({"north": X[:100], "south": X[100:200], "west": X[200:]})
+    >>> BOSS().fit(hospitals).graph_ == BOSS().fit(X).graph_
+    True
+    """
+
+    def __init__(
+        self,
+        parties: Mapping[str, Any] | Sequence[Any],
+        *,
+        privacy: Privacy = Privacy(),  # noqa: B008  # frozen
+        min_rows: int = 1,
+    ) -> None:
+        check("min_rows", min_rows, whole(least=0))
+        if not isinstance(privacy, Privacy):
+            raise UsageError(f"privacy must be a polydag.Privacy; got {privacy!r}.")
+        self.parties = _named(parties)
+        self.privacy = privacy
+        self.min_rows = min_rows
+        self._outcomes: list[Outcome] = []
+
+    @property
+    def described(self) -> str:
+        """Parties."""
+        return "a source of parties that keep their rows"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns that most parties have, in their order."""
+        each = {party: source.names for party, source in self.parties.items()}
+        names = Counter(each.values()).most_common(1)[0][0]
+        for party, own in each.items():
+            if set(own) != set(names):
+                raise DataError(_column_difference(party, names, own))
+        return names
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of the columns, which are the same at every party."""
+        first, *others = self.parties.items()
+        kinds = {name: first[1].kinds[name] for name in self.names}
+        for party, source in others:
+            for name, kind in kinds.items():
+                if source.kinds[name] != kind:
+                    raise DataError(
+                        f"Column {name} is {kind} at {first[0]} and {source.kinds[name]} at {party}. Say "
+                        "which "
+                        "it is at every party."
+                    )
+        return kinds
+
+    @property
+    def n(self) -> float:
+        """The number of rows of all parties."""
+        return float(sum(source.n for source in self.parties.values()))
+
+    @property
+    def effective_n(self) -> float:
+        """The sum of the parties' effective numbers of rows."""
+        return float(sum(source.effective_n for source in self.parties.values()))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the parties noticed, each after its name."""
+        own = [f"{party}: {note}" for party, source in self.parties.items() for note in source.notes]
+        seen = [
+            f"{party}: {note}"
+            for outcome in self._outcomes
+            for party, notes in outcome.notes.items()
+            for note in notes
+        ]
+        return tuple(dict.fromkeys([*own, *seen]))
+
+    @property
+    def disclosure_(self) -> pd.DataFrame:
+        """Every array that has left a party so far."""
+        if not self._outcomes:
+            return super().disclosure_
+        return one_after_the_other([outcome.disclosure for outcome in self._outcomes])
+
+    @property
+    def protection_(self) -> str:
+        """What was protected from whom."""
+        return self._outcomes[-1].protection if self._outcomes else ""
+
+    def moments(self) -> Moments:
+        """The sum of the parties' moments, in one round; asked for once."""
+        return self._moments
+
+    @cached_property
+    def _moments(self) -> Moments:
+        found: Moments
+        if self.privacy.epsilon is not None:
+            rows = {party: source.rows()[list(self.names)] for party, source in self.parties.items()}
+            found, outcome = summed_private_moments(rows, self.privacy, min_rows=self.min_rows)
+        else:
+            own = {party: _aligned(source.moments(), self.names) for party, source in self.parties.items()}
+            found, outcome = summed_moments(own, self.privacy, min_rows=self.min_rows)
+        self._outcomes.append(outcome)
+        return found
+
+    def counts(self) -> PartyCounts:
+        """Contingency tables of any column sets, summed over the parties when they are asked for."""
+        return self._counts
+
+    @cached_property
+    def _counts(self) -> PartyCounts:
+        if self.privacy.epsilon is not None:
+            raise UsageError(
+                "Differential privacy goes with moments of numbers; counts of labels have none yet."
+            )
+        own: dict[str, DiscreteCounts] = {}
+        for party, source in self.parties.items():
+            counts = source.counts()
+            if isinstance(counts, Regimes):
+                raise UsageError(
+                    "Over parties, interventions go with numbers; counts of labels have none yet."
+                )
+            own[party] = _select(counts, self.names)
+        return PartyCounts(_common_levels(own), self)
+
+    def asked(self, sets: Sequence[tuple[int, ...]], own: Mapping[str, DiscreteCounts]) -> list[Any]:
+        """The summed contingency tables of some column sets: one question to all parties."""
+        tables, outcome = summed_counts(own, sets, self.privacy, min_rows=self.min_rows)
+        self._outcomes.append(outcome)
+        return list(tables)
+
+    def rows(self) -> pd.DataFrame:
+        """Refused: rows stay with their parties."""
+        raise UsageError(
+            "This learner needs rows, and rows stay with their parties. FederatedNotears(model='mlp') and "
+            "FederatedNotears(model='lagged') learn from parties without them."
+        )
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """Every party draws its own rows again; what leaves it are sums, as before."""
+        if self.privacy.epsilon is not None:
+            raise UsageError("A bootstrap would spend the budget of differential privacy in every resample.")
+        drawn = {party: source.resampled(rng) for party, source in self.parties.items()}
+        return type(self)(drawn, privacy=self.privacy, min_rows=self.min_rows)
+
+    def as_tasks(self) -> Tasks:
+        """Each party as a task of its own, for networks that differ between parties.
+
+        Nothing is summed then: the statistics of each party leave it in the open. A warning says so, and they
+        are written to the party's ledger where ledgers are kept.
+        """
+        if self.privacy.epsilon is not None:
+            raise UsageError("As tasks, parties show their own statistics; that has no differential privacy.")
+        warnings.warn(
+            f"As tasks, the statistics of each of the {len(self.parties)} parties leave it in the open: "
+            "means and "
+            "covariances, or the counts that the learner asks for.",
+            DataWarning,
+            stacklevel=2,
+        )
+        in_the_open = Privacy(mode="none", ledgers=self.privacy.ledgers)
+        return Tasks(
+            {
+                party: type(self)({party: source}, privacy=in_the_open, min_rows=self.min_rows)
+                for party, source in self.parties.items()
+            }
+        )
+
+
+class PartyCounts:
+    """Counts of labels over parties: a contingency table is known once it has been asked for and summed."""
+
+    def __init__(self, own: Mapping[str, DiscreteCounts], parties: Parties) -> None:
+        self._own = own
+        self._parties = parties
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self._parties.names
+
+    @property
+    def levels(self) -> tuple[tuple[Hashable, ...], ...]:
+        """Each variable's labels, over all parties."""
+        return next(iter(self._own.values())).levels
+
+    @property
+    def arities(self) -> NDArray[np.int64]:
+        """The number of levels of each variable."""
+        return next(iter(self._own.values())).arities
+
+    @property
+    def n(self) -> float:
+        """The number of rows of all parties."""
+        return self._parties.n
+
+    @property
+    def d(self) -> int:
+        """The number of variables."""
+        return len(self.names)
+
+    def with_levels(self, levels: Mapping[str, Sequence[Hashable]]) -> PartyCounts:
+        """The same counts with other (larger) sets of levels."""
+        return PartyCounts({p: own.with_levels(levels) for p, own in self._own.items()}, self._parties)
+
+    def tables(self, sets: Sequence[tuple[int, ...]]) -> list[NDArray[np.float64]]:
+        """The contingency table of each set of columns, one axis per column; one question to all parties."""
+        return self._parties.asked(sets, self._own)
+
+
+def _named(parties: Mapping[str, Any] | Sequence[Any]) -> dict[str, Source]:
+    if isinstance(parties, Mapping):
+        found = {str(name): table for name, table in parties.items()}
+        if len(found) < len(parties):
+            alike = [repr(name) for name in parties if sum(str(name) == str(o) for o in parties) > 1]
+            raise UsageError(f"Parties need different names: {', '.join(alike)} are written alike.")
+    elif isinstance(parties, (list, tuple)):
+        found = {f"party {k}": table for k, table in enumerate(parties, start=1)}
+    else:
+        raise UsageError(
+            "Parties are a mapping of names to tables, or a list of tables; "
+            f"got one {type(parties).__name__}."
+        )
+    if not found:
+        raise DataError("There are no parties.")
+    return named_sources(found)
+
+
+def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...]) -> str:
+    parts = [
+        f"{what} {', '.join(sorted(columns))}"
+        for what, columns in (("lacks", set(names) - set(own)), ("has besides", set(own) - set(names)))
+        if columns
+    ]
+    return (
+        f"{party}: its columns are not those of the other parties: it {' and '.join(parts)}. "
+        "Leave out what not all have (--columns on the command line), or add it."
+    )
+
+
+def _aligned(stats: Moments, names: tuple[str, ...]) -> Moments:
+    """Moments with the variables in a given order."""
+    if isinstance(stats, GaussianStats):
+        return stats.select(names)
+    return Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+
+
+def _select(counts: DiscreteCounts, names: tuple[str, ...]) -> DiscreteCounts:
+    """Counts with the variables in a given order."""
+    if counts.names == names:
+        return counts
+    where = [counts.names.index(name) for name in names]
+    levels = tuple(counts.levels[i] for i in where)
+    return replace(counts, names=names, levels=levels, rows=np.ascontiguousarray(counts.rows[:, where]))
+
+
+def _common_levels(own: Mapping[str, DiscreteCounts]) -> dict[str, DiscreteCounts]:
+    """Counts over the levels of all parties."""
+    whole_ = reduce(add, (DiscreteCounts.without_rows(each.names, each.levels) for each in own.values()))
+    levels = dict(zip(whole_.names, whole_.levels, strict=True))
+    return {party: counts.with_levels(levels) for party, counts in own.items()}
