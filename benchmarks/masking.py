@@ -100,7 +100,7 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
     locals_ = {name: Fixed(rng.normal(size=(d, d))) for name in names}
     identities = {name: Identity() for name in names}
     directory = {name: identity.public for name, identity in identities.items()}
-    guarded = {
+    protected = {
         name: Site(local, protection=SiteProtection(identities[name], directory))
         for name, local in locals_.items()
     }
@@ -114,7 +114,7 @@ def measure(kind: str, n: int, d: int) -> dict[str, Any]:
         found = [spent(again, sites) for _ in range(tries)]
         return min(each[0] for each in found), min(each[1] for each in found), found[-1][2]
 
-    setup, each, end = cost(guarded, Masking())
+    setup, each, end = cost(protected, Masking())
     _, plain, _ = cost(open_, None)
     total = sum(local.matrix for local in locals_.values())
     assert np.abs(end.coordinator.result["parameters"] - total).max() < 1e-6

@@ -19,8 +19,10 @@ from polydag.knowledge import Knowledge, Masks
 from polydag.learners.boss import BOSS
 from polydag.scores import Score, make_score, total_score
 from polydag.search.boss import _search_kernels as trees
-from polydag.search.boss.search import _Orders, boss
+from polydag.search.boss.search import OrderSearch, boss
 from polydag.stats import DiscreteCounts, GaussianStats
+
+pytestmark = pytest.mark.portable
 
 Mask = NDArray[np.bool_]
 
@@ -78,7 +80,7 @@ def test_the_order_has_the_dag_and_the_score_of_its_twin(
     """Whatever moves led there, the trees hold what growing and shrinking give for the final order."""
     score = make_score(name, statistics(name, seed, d, n))
     masks = random_knowledge(seed, d) if informed else None
-    search = _Orders(score, masks, False)
+    search = OrderSearch(score, masks, False)
     search.run()
     order = search.order.sequence.tolist()
     assert sorted(order) == list(range(d))
@@ -91,7 +93,7 @@ def test_the_order_has_the_dag_and_the_score_of_its_twin(
 def test_the_kernel_shrinks_as_its_twin(seed: int) -> None:
     """From parents that were not grown, so that several go."""
     score = make_score("bic", GaussianStats.from_data(sample(seed, 8, 60, edges=12)))
-    search = _Orders(score, None, False)
+    search = OrderSearch(score, None, False)
     assert search._gaussian is not None
     parents = np.random.default_rng(seed).permutation(7) + 1
     fixed = np.zeros((8, 8), dtype=bool)
@@ -112,7 +114,7 @@ def test_no_single_move_gains(seed: int, informed: bool) -> None:
     d = 7
     score = make_score("bic", GaussianStats.from_data(sample(seed, d, 50, edges=12)))
     masks = random_knowledge(seed, d) if informed else None
-    search = _Orders(score, masks, False)
+    search = OrderSearch(score, masks, False)
     search.run()
     order = search.order.sequence.tolist()
     for x in range(d):
@@ -155,7 +157,7 @@ def test_the_trees_grow_with_a_dense_graph() -> None:
         rng.normal(size=(60, 4)) @ rng.normal(size=(4, 30)) + rng.normal(size=(60, 30))
     )
     score = make_score("bic", stats, penalty=0.3)
-    search = _Orders(score, None, False)
+    search = OrderSearch(score, None, False)
     room = len(search.trees.owner)
     search.run()
     assert len(search.trees.owner) > room

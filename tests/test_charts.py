@@ -1,4 +1,4 @@
-"""Charts as SVG: well-formed, and everything inside the panel."""
+"""SVG charts are well-formed, and everything is inside the panel."""
 
 from __future__ import annotations
 

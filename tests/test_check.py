@@ -1,4 +1,4 @@
-"""`check`: every problem planted in a table is found and named, and a sound table raises no alarm."""
+"""`check` finds and names every planted problem, and reports none in a sound table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def said(report: CheckReport, severity: str | None = None) -> str:
     size=st.sampled_from([1e-3, 1, 1e5]),
 )
 def test_planted_dependence_is_found_and_nothing_else(seed: int, shift: float, size: float) -> None:
-    """A column made of others is named with its coefficients, however the columns are scaled."""
+    """A linear combination of columns is reported with its coefficients, whatever the scales."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 6)) @ (np.eye(6) + 0.5 * rng.normal(size=(6, 6))) * size + shift * size
     names = [f"v{j}" for j in range(6)]
@@ -143,7 +143,7 @@ def test_everything_planted_is_found() -> None:
 
 
 def test_scales_that_give_directions_away() -> None:
-    """In a chain with equal noise, later variables vary more and are better predicted."""
+    """In a chain with equal noise variances, later variables have larger variances and larger R²."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 6))
     for j in range(1, 6):

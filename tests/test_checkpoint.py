@@ -1,4 +1,4 @@
-"""Pieces of long work: stored once, loaded after, refused where they belong to something else."""
+"""Checkpoints: pieces are stored once, loaded afterwards, and refused if they belong to another run."""
 
 from __future__ import annotations
 

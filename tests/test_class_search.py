@@ -21,6 +21,8 @@ from polydag.search.boss.search import boss
 from polydag.search.ges.search import ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Search = Callable[..., Any]
 both = pytest.mark.parametrize("search", [ges, boss])
 
@@ -150,6 +152,22 @@ def test_any_object_with_a_local_score_will_do(search: Search, name: str) -> Non
     assert fast.adjacency.sum() > 3
     np.testing.assert_array_equal(fast.adjacency, slow.adjacency)
     assert fast.score == pytest.approx(slow.score)
+
+
+@both
+@pytest.mark.parametrize("name", ["bic", "bge", "bdeu"])
+@given(seed=seeds, max_parents=st.integers(0, 3))
+@settings(max_examples=8, deadline=None)
+def test_no_family_exceeds_the_bound(search: Search, name: str, seed: int, max_parents: int) -> None:
+    score = make_score(name, statistics(name, seed, 8, 60))
+    fast, slow = (search(own, max_parents=max_parents, screen=False) for own in (score, Callback(score)))
+    np.testing.assert_array_equal(fast.adjacency, slow.adjacency)
+    dag = orientation.consistent_extension(fast.adjacency)
+    assert dag is not None
+    assert dag.sum(axis=0).max() <= max_parents
+    check_score(fast, score)
+    free, loose = search(score, screen=False), search(score, max_parents=7, screen=False)
+    np.testing.assert_array_equal(loose.adjacency, free.adjacency)
 
 
 @both

@@ -1,4 +1,4 @@
-"""Hill climbing within known families, against brute force; the choice among equals, against rounding."""
+"""Hill climbing within known families, compared with brute force; ties are broken despite rounding."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from polydag.optimize.pruning import Pruned, best_of, first_lowest, prune
 from polydag.orientation import topological_order
 from polydag.regression import fit_graph
 
+pytestmark = pytest.mark.portable
+
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**31 - 1)
 Mask = NDArray[np.bool_]
@@ -28,7 +30,7 @@ def drawn(seed: int, d: int = 5, n: int = 40) -> tuple[LeastSquares, np.random.G
     truth = simulate.dag(d, expected_edges=d, random_state=rng)
     rows = simulate.linear(truth, n=n, noise_scale=(0.5, 2.0), random_state=rng)
     whole = GaussianStats.from_data(rows)
-    if seed % 2:  # x1 was set in some rows
+    if seed % 2:  # x1 was intervened on in some rows
         part = GaussianStats.from_data(simulate.linear(truth, n=n, random_state=rng))
         return LeastSquares.from_stats(Regimes({frozenset(): whole, frozenset({"x1"}): part})), rng
     return LeastSquares.from_stats(whole), rng
@@ -47,7 +49,7 @@ def criterion(loss: LeastSquares, A: Mask) -> tuple[float, float]:
 
 
 def moves(A: Mask, masks: Masks) -> list[Mask]:
-    """All DAGs that one edge more, less or turned round makes."""
+    """All DAGs that differ by one added, removed or reversed edge."""
     found = []
     for i, j in itertools.permutations(range(len(A)), 2):
         for here, back in ((not A[i, j], A[j, i]), (False, True)):
@@ -89,7 +91,7 @@ def test_climbing_reads_no_covariance_that_is_not_known(seed: int) -> None:
     start = any_dag(rng, d, np.ones((d, d), dtype=bool))
     known = rng.random((len(loss.grams), d, d)) < 0.3
     known |= known.transpose(0, 2, 1)
-    known &= rng.random(d) < 0.8  # of a variable that no family has, not even the variance
+    known &= rng.random(d) < 0.8  # not even the variance of a variable in no family
     known &= known.transpose(0, 2, 1)
     known |= known.any(axis=1)[:, None, :] & np.eye(d, dtype=bool)
     for j in range(d):

@@ -1,4 +1,4 @@
-"""Reading tables from files: what was written comes back, and whatever is wrong is named."""
+"""Reading tables from files: round trips, and errors that name the fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ word = st.text("abcdefghijklmnopqrstuvwxyz,\"' ü", min_size=1, max_size=6).map(
 
 @st.composite
 def frames(draw: st.DrawFn) -> pd.DataFrame:
-    """Frames whose kinds are beyond doubt: fractions, labels, booleans, and a few repeated whole numbers."""
+    """Frames with unambiguous kinds: fractions, labels, booleans, and a few repeated whole numbers."""
     n = draw(st.integers(4, 30))
     columns: dict[str, object] = {
         "value": [x + 0.5 if x % 1 == 0 else x for x in draw(st.lists(finite, min_size=n, max_size=n))],
@@ -88,7 +88,7 @@ def test_streamed_statistics_equal_those_in_memory(tmp_path: Path, suffix: str) 
 
 
 def test_a_csv_of_many_blocks_changes_its_mind_about_a_column(tmp_path: Path) -> None:
-    """Whole numbers for megabytes, then a fraction: neither way of reading may stop there."""
+    """Megabytes of whole numbers, then a fraction: neither way of reading may fail."""
     path = tmp_path / "t.csv"
     path.write_text("a\n" + "1\n" * 900_000 + "0.5\n")
     assert data.read(path).kinds == {"a": "continuous"}
@@ -263,7 +263,7 @@ def test_missing_values_are_refused_by_default(holes: Path) -> None:
         data.read(holes, missing="ignore")  # type: ignore[arg-type]
 
 
-def test_missing_values_are_filled_in_when_asked(holes: Path) -> None:
+def test_missing_values_are_imputed_on_request(holes: Path) -> None:
     table = data.read(holes, missing="impute")
     assert table.frame["x"].tolist() == [1.5, 3.75, 3.5, 4.5, 5.5]
     assert table.frame["y"].tolist() == pytest.approx([2.5, 4.5, 12.5 / 3, 5.5, 12.5 / 3])
@@ -272,7 +272,7 @@ def test_missing_values_are_filled_in_when_asked(holes: Path) -> None:
     assert "y 2, x 1, g 1" in table.notes[0]
 
 
-def test_rows_are_left_out_when_asked(holes: Path) -> None:
+def test_rows_are_dropped_on_request(holes: Path) -> None:
     with pytest.raises(DataError, match="only 1 of 5 rows are complete"):
         data.read(holes, missing="drop")
     table = data.read(holes, columns=["x", "g"], missing="drop")

@@ -1,4 +1,4 @@
-"""Tables from databases: SQLite, and a PostgreSQL server started on loopback for these tests."""
+"""Reading tables from databases: SQLite, and a local PostgreSQL server started for these tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CREATE = "create table trial (weight double precision, dose integer, drug text)"
 
 
 def tools() -> Path | None:
-    """The folder with PostgreSQL's own programs, where they are installed."""
+    """The folder of the PostgreSQL programs, if they are installed."""
     found = [Path(path).parent for name in ("initdb",) if (path := shutil.which(name))]
     config = shutil.which("pg_config")
     if config:
@@ -59,7 +59,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The address of a fresh server, owned by an unprivileged user; stopped and removed at the end."""
+    """The address of a new server, run by an unprivileged user, and stopped and removed at the end."""
     place = tools()
     if place is None:
         pytest.skip("PostgreSQL's initdb and pg_ctl are not installed")
@@ -75,7 +75,7 @@ def postgres() -> Iterator[str]:
         prefix = ["runuser", "-u", user, "--"]
 
     def run(*command: str | Path) -> None:
-        # A server that inherits a pipe would keep it open; its words go to a file in the folder.
+        # A server that inherits a pipe would keep it open, so its output goes to a file.
         done = subprocess.run(
             [*prefix, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, check=False, timeout=60,

@@ -24,6 +24,8 @@ from polydag.posterior.families import candidates as candidates_module
 from polydag.progress import Step, listening
 from polydag.scores import make_score
 
+pytestmark = pytest.mark.portable
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

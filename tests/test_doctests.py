@@ -11,6 +11,8 @@ import pytest
 import polydag
 from printed import run_doctest
 
+pytestmark = pytest.mark.portable
+
 ROOT = Path(polydag.__file__).parent
 
 

@@ -27,6 +27,8 @@ from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 from tables import random_table
 
+pytestmark = pytest.mark.portable
+
 GOLDEN = Path(__file__).parent / "golden"
 Array = NDArray[np.float64]
 

@@ -78,9 +78,9 @@ def losing(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], 
 def test_a_total_is_the_sum_of_its_parts_in_any_order(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     received = {f"s{k}": {"a": rng.normal(size=3), "b": rng.normal(size=(2, 2))} for k in range(len(sizes))}
-    members = list(received)
-    shuffled = {name: received[name] for name in rng.permutation(members)}
-    first, second = total(received, members), total(shuffled, members)
+    all_sites = list(received)
+    shuffled = {name: received[name] for name in rng.permutation(all_sites)}
+    first, second = total(received, all_sites), total(shuffled, all_sites)
     assert same_arrays(first, second)
     assert first["a"] == pytest.approx(sum(part["a"] for part in received.values()))
 
@@ -169,7 +169,7 @@ def test_messages_that_do_not_fit_are_refused_with_their_sender(sites: dict[str,
     short = {**good.arrays, "rows[]": np.ones(2)}
     state, _ = coordinator.step(state, [dataclasses.replace(good, sender="site 3")])
     cases = [
-        (dataclasses.replace(good, sender="mallory"), "not a member"),
+        (dataclasses.replace(good, sender="mallory"), "not a site"),
         (dataclasses.replace(good, round=7), "round 7, not for 1"),
         (dataclasses.replace(good, arrays=nan), "sums[][3] is nan"),
         (dataclasses.replace(good, arrays=short), "instead of"),

@@ -333,17 +333,17 @@ def test_what_is_wrong_with_series_is_told_with_the_party(series: list[pd.DataFr
         return str(error.value)
 
     short = series[1][series[1]["t"] < 3]
-    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 times")
+    assert complaint({"a": series[0], "b": short}, lags=3).startswith("b: No series has more than 3 time")
     gap = series[1][series[1]["t"] != 5]
     said = complaint({"a": series[0], "b": gap}, lags=2)
-    assert said.startswith("b: Realisation 1: after t = 4 comes t = 6")
+    assert said.startswith("b: Realisation 1: t = 4 is followed by t = 6")
     assert "lags must be" in complaint(series, lags=0)
     assert "no column day" in complaint(series, time="day")
     assert "supports model linear" in complaint(series, method="varying")
     regimes = Regimes({frozenset(): GaussianStats.from_data(series[0])})
     assert "intervention" in complaint([regimes, series[1]])
     wrong = lagged_statistics(series[0], 1)
-    assert "not those of 2 lags" in complaint([wrong, wrong], lags=2)
+    assert "not stacked with 2 lags" in complaint([wrong, wrong], lags=2)
 
 
 def files(tmp_path: Path, tables: list[pd.DataFrame]) -> list[str]:

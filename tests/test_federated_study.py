@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
         return str(error.value)
 
     assert "lacks x3" in complaint(table.drop(columns="x3"))
-    assert "has besides y" in complaint(table.assign(y=1.0))
+    assert "has in addition y" in complaint(table.assign(y=1.0))
     assert "another order" in complaint(table[table.columns[::-1]])
     assert "--columns" in complaint(table.drop(columns="x3"))
     assert "x2 holds labels ('low'), not numbers" in complaint(table.assign(x2="low"))
@@ -239,7 +239,7 @@ def test_the_sachs_data_is_looked_for_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(paper, "measured", lambda setting, seed: 1 / 0)
     monkeypatch.setenv("POLYDAG_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which is not there"):
+    with pytest.raises(DataError, match=r"sachs_observational_853\.csv, which does not exist"):
         paper.run([1, 2, 3], 1)
     monkeypatch.delenv("POLYDAG_DATA")
     command = ["reproduce", "federated", "--out", str(tmp_path / "r"), "--quiet"]

@@ -1,4 +1,4 @@
-"""Formats: graphs survive writing and reading, foreign conventions are kept, errors name the line."""
+"""Graph formats: round trips, conventions of other packages, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ weight = st.floats(allow_nan=False, allow_infinity=False)
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Any mixture of directed and undirected edges, cycles included, with any finite weights."""
+    """An arbitrary mixture of directed and undirected edges, possibly with cycles, with finite weights."""
     names = draw(names_lists)
     directed, undirected = [], []
     for i, a in enumerate(names):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -23,6 +24,8 @@ from polydag.search.ges import _queue_kernels as queue
 from polydag.search.ges.search import GESResult, ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
+pytestmark = pytest.mark.portable
+
 Mask = NDArray[np.bool_]
 Array = NDArray[np.float64]
 
@@ -40,6 +43,18 @@ def test_every_step_gains(name: str, seed: int, d: int, n: int, screen: bool | N
     X = sample(seed, d, n, edges=min(2 * d, d * (d - 1) // 2))
     score = make_score(name, GaussianStats.from_data(X).standardized())
     check_result(ges(score, screen=screen), score)
+
+
+@given(seed=seeds, d=st.integers(4, 7), n=st.sampled_from([10, 20, 40]))
+@settings(max_examples=40, deadline=None)
+def test_the_last_bits_do_not_decide_between_operators_that_are_alike(seed: int, d: int, n: int) -> None:
+    """The rows are their own mirror image, so that operators come in pairs of equal gain."""
+    rng = np.random.default_rng(seed)
+    half = rng.choice([-1.0, 1.0], size=(n, d))
+    stats = GaussianStats.from_data(np.r_[half, half[:, ::-1]])
+    bits = rng.uniform(-1, 1, (d, d))
+    other = replace(stats, scatter=stats.scatter * (1 + 2.0**-51 * (bits + bits.T) / 2))
+    assert [step[:5] for step in ges(stats).trace] == [step[:5] for step in ges(other).trace]
 
 
 # --- a slow search by definition: classes are sets of DAGs, operators are single edges of any member ---
@@ -80,7 +95,11 @@ def single_edges(dag: Mask, phase: str) -> Iterator[Mask]:
 
 
 def brute_force(
-    score: Score, phases: Sequence[str], masks: Masks | None = None, max_degree: int | None = None
+    score: Score,
+    phases: Sequence[str],
+    masks: Masks | None = None,
+    max_degree: int | None = None,
+    max_parents: int | None = None,
 ) -> tuple[list[float], Mask]:
     """The scores along a greedy search over classes, and the essential graph in the end."""
     d = len(score.names)
@@ -105,6 +124,8 @@ def brute_force(
                         degree = (changed | changed.T).sum(axis=0).max()
                         if phase == "forward" and max_degree is not None and degree > max_degree:
                             continue
+                        if max_parents is not None and changed.sum(axis=0).max() > max_parents:
+                            continue
                         if key != here and key not in around and any(admitted(m) for m in members[key]):
                             around[key] = total_score(score, changed)
                 best = max(around, key=lambda key: around[key], default=None)
@@ -117,10 +138,14 @@ def brute_force(
     return scores, union([dag for dag in members[here] if admitted(dag)])
 
 
-def compare(score: Score, masks: Masks | None = None, max_degree: int | None = None,
-            phases: Sequence[str] = ("forward", "backward", "turning")) -> GESResult:  # fmt: skip
-    scores, graph = brute_force(score, phases, masks, max_degree)
-    result = ges(score, knowledge=masks, max_degree=max_degree, phases=phases, screen=False)
+def compare(
+    score: Score,
+    masks: Masks | None = None,
+    phases: Sequence[str] = ("forward", "backward", "turning"),
+    **bounds: int,
+) -> GESResult:
+    scores, graph = brute_force(score, phases, masks, **bounds)
+    result = ges(score, knowledge=masks, phases=phases, screen=False, **bounds)
     np.testing.assert_allclose([step.score for step in result.trace], scores[1:], rtol=1e-9, atol=1e-7)
     np.testing.assert_array_equal(result.adjacency, graph)
     return result
@@ -182,6 +207,24 @@ def test_maximum_degree_as_by_definition(seed: int, max_degree: int) -> None:
     assert (result.adjacency | result.adjacency.T).sum(axis=0).max() <= max_degree
 
 
+@given(seed=seeds, max_parents=st.integers(0, 2), informed=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_maximum_number_of_parents_as_by_definition(seed: int, max_parents: int, informed: bool) -> None:
+    score = make_score("bic", GaussianStats.from_data(sample(seed, 4, 40, edges=6)), penalty=0.3)
+    masks = random_knowledge(seed, 4) if informed else None
+    if masks is not None and masks.required.sum(axis=0).max() > max_parents:
+        with pytest.raises(UsageError, match=f"required parents, but max_parents is {max_parents}"):
+            ges(score, knowledge=masks, max_parents=max_parents)
+        return
+    compare(score, masks, max_parents=max_parents)
+
+
+def test_all_dags_of_a_class_have_the_same_largest_in_degree() -> None:
+    for targets in ((), (frozenset[int](), frozenset({0})), (frozenset({1}), frozenset({1, 2}))):
+        for members in classes(4, targets).values():
+            assert len({int(dag.sum(axis=0).max()) for dag in members}) == 1
+
+
 def test_the_queue_grows_with_a_dense_graph() -> None:
     rng = np.random.default_rng(0)
     stats = GaussianStats.from_data(
@@ -219,8 +262,10 @@ def test_bad_input() -> None:
     stats = GaussianStats.from_data(sample(0, 4, 20, edges=3))
     with pytest.raises(UsageError, match="no phase 'sideways'"):
         ges(stats, phases=("sideways",))
-    with pytest.raises(UsageError, match="cannot be negative"):
+    with pytest.raises(UsageError, match="max_degree must be a whole number at least 0"):
         ges(stats, max_degree=-1)
+    with pytest.raises(UsageError, match="max_parents must be a whole number at least 0"):
+        ges(stats, max_parents=-1)
 
 
 @given(seed=seeds)
@@ -230,6 +275,6 @@ def test_blocked_operators_come_back_in_time(seed: int) -> None:
     score = make_score("bic", GaussianStats.from_data(sample(seed, 30, 60, edges=60)), penalty=0.5)
     patient = ges(score, screen=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "restart", queue.rewind)
+        patch.setattr(queue, "retry_skipped", queue.retry_all)
         eager = ges(score, screen=False)
     assert patient.trace == eager.trace

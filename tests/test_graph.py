@@ -1,4 +1,4 @@
-"""The Graph type: a value with names, and what it says when asked for the impossible."""
+"""The Graph type: an immutable value with named nodes, and its error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sprinkler() -> Graph:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Any graph with weights of both signs."""
+    """An arbitrary graph with weights of both signs."""
     A = draw(oracles.masks())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return Graph(A, [f"node {i}" for i in range(len(A))], np.where(A, rng.normal(size=A.shape), 0.0))

@@ -1,4 +1,4 @@
-"""Knowledge: contradictions raise with the edges named, masks say what follows from it."""
+"""Knowledge: contradictions raise errors that name the edges, and masks contain all consequences."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_required_paths_are_closed() -> None:
 
 
 def test_required_edges_carry_tiers_to_variables_without_one() -> None:
-    """u comes after the late l, v before the early e: so u cannot cause e or v, nor l cause v."""
+    """u comes after the late l and v before the early e, so u cannot cause e or v, nor can l cause v."""
     knowledge = Knowledge(required=[("l", "u"), ("v", "e")], tiers=[["e"], ["l"]])
     assert edges_of(knowledge.masks("eluv").forbidden, "eluv") == {"le", "ul", "ev", "ue", "lv", "uv"}
 

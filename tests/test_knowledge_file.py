@@ -1,4 +1,4 @@
-"""Background knowledge from files: both forms say the same, and errors name the place."""
+"""Background knowledge from files: TOML and CSV are equivalent, and errors name the line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ["age", "smo king", 'q"uote', "c,omma", "ü", "x5"]
 
 @st.composite
 def knowledges(draw: st.DrawFn) -> Knowledge:
-    """Knowledge without contradictions: tiers and required edges follow one order of the names."""
+    """Knowledge without contradictions: tiers and required edges follow one order."""
     order = draw(st.permutations(NAMES))
     pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
     required = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))

@@ -1,4 +1,4 @@
-"""Time series: stacking by hand, statistics that merge, and the estimator on simulated series."""
+"""Time series: stacking compared with hand-made rows, merging of statistics, and the estimator."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_finds_both_sorts_of_effects_from_rows_and_from_statistics() -> None:
 
 
 def test_the_paper_setting_is_recovered() -> None:
-    """20 variables, two lags, 8 parties of 10 realisations of 50 steps."""
+    """20 variables, two lags, 8 parties with 10 realisations of 50 steps each."""
     sample = simulate.lagged(20, n_steps=50, n_lags=2, n_realisations=80, random_state=3)
     model = NotearsLagged(lags=2).fit(sample.data)
     truth = np.concatenate([sample.instantaneous.adjacency, *(lag != 0 for lag in sample.lags)])

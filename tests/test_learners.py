@@ -1,4 +1,4 @@
-"""The estimators as a person calls them."""
+"""The estimators through their public interface."""
 
 from __future__ import annotations
 
@@ -154,7 +154,9 @@ def test_equal_variance_is_misled_by_standardised_columns() -> None:
 def test_interventions_turn_an_edge_that_scales_get_wrong() -> None:
     rng = np.random.default_rng(0)
     cause = rng.normal(size=400)
-    effect = 0.4 * cause + 0.2 * rng.normal(size=400)  # the effect varies less: least squares reverses it
+    effect = 0.4 * cause + 0.2 * rng.normal(
+        size=400
+    )  # the effect has the smaller variance, so least squares reverses the edge
     seen = pd.DataFrame({"cause": cause, "effect": effect})
     assert Notears(lambda_=0.01).fit(seen).graph_.parents("cause") == ["effect"]
     cut = pd.DataFrame({"cause": cause, "effect": 3 * rng.normal(size=400)})

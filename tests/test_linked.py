@@ -40,6 +40,8 @@ from polydag.rows.linked_table import LinkedTable
 from polydag.studies.linked import LinkedConfig
 from printed import same_output
 
+pytestmark = pytest.mark.portable
+
 N, SIZE = 200, 5
 SCHOOL = np.arange(N) // SIZE
 SOURCE = ("groups", "links", "structure", "n_permutations", "covariates")
@@ -515,9 +517,9 @@ def test_what_the_paper_leaves_open_is_an_option(small_paper: None) -> None:
     [
         (["--figure", "1"], "Figure 1 holds no results"),
         (["--table", "5"], "tables 1 to 4"),
-        (["--preset", "theirs"], "The presets are ours, published"),
+        (["--preset", "theirs"], "preset must be one of ours, published"),
         (["--set", "colour=1"], "no setting colour"),
-        (["--set", "links=all"], "links is one of clusters, support"),
+        (["--set", "links=all"], "links must be one of clusters, support"),
     ],
 )
 def test_a_reproduction_that_cannot_be_meant(small_paper: None, options: list[str], said: str) -> None:

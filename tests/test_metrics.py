@@ -1,4 +1,4 @@
-"""Metrics against hand-made cases, brute force, scikit-learn and the definition of the AID."""
+"""Metrics, compared with cases worked by hand, brute force, scikit-learn and the definition of the AID."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @st.composite
 def graph_pairs(draw: st.DrawFn, max_nodes: int = 6) -> tuple[Graph, Graph]:
-    """Two graphs, directed and undirected edges mixed, the second with its nodes in another order."""
+    """Two graphs with directed and undirected edges; the second has its nodes in another order."""
     A = draw(oracles.masks(max_nodes))
     bits = draw(st.lists(st.booleans(), min_size=A.size, max_size=A.size))
     B = np.array(bits, dtype=bool).reshape(A.shape) & ~np.eye(len(A), dtype=bool)
@@ -59,7 +59,7 @@ def test_hand_made_case() -> None:
 
 
 def test_the_formulas_of_the_linked_rows_tables() -> None:
-    """Its TP includes reversed edges: Table 2, GES on Toeplitz rows with s0 = 400 (numbers made whole)."""
+    """The paper's TP includes reversed edges: Table 2, GES on Toeplitz rows with s0 = 400 (rounded)."""
     counts = metrics.Confusion(correct=60, reversed=55, extra=329, missing=285)
     assert counts.n_true == 400
     assert counts.shd == 329 + (400 - 115) + 55
@@ -195,7 +195,7 @@ def test_compare_says_nan_where_the_aid_is_not_defined() -> None:
 
 @st.composite
 def scored(draw: st.DrawFn) -> tuple[Graph, np.ndarray]:
-    """A graph with an edge and a pair that is none, and scores with many ties."""
+    """A graph with at least one edge and one non-edge, and scores with many ties."""
     A = draw(oracles.masks())
     off = ~np.eye(len(A), dtype=bool)
     assume(A.any() and not A[off].all())
@@ -228,7 +228,7 @@ def test_rankings_as_scikit_learn(case: tuple[Graph, np.ndarray], seed: int) -> 
 
 
 def test_rankings_by_hand() -> None:
-    """One edge, two pairs above it would-be edges, one tied with it, two below."""
+    """One true edge: two non-edges score higher, one is tied with it, two score lower."""
     true = Graph.from_edges("abc", ["ab"])
     scores = np.array([[9.0, 3.0, 4.0], [5.0, 9.0, 3.0], [2.0, 1.0, 9.0]])
     assert metrics.roc_auc(true=true, scores=scores) == pytest.approx(2.5 / 5)
@@ -260,7 +260,7 @@ def test_rankings_refuse_what_they_cannot_judge() -> None:
 
 
 def valid_adjustment(A: Mask, t: int, y: int, given_: set[int]) -> bool:
-    """In a DAG: no descendant of a causal path is adjusted for, and every other path is blocked."""
+    """In a DAG: the set has no descendant of a causal path, and blocks every other path."""
     causal = list(oracles.simple_paths(A, t, y))
     forbidden = {d for path in causal for node in path[1:] for d in oracles.descendants(A, node)}
     others = (path for path in oracles.simple_paths(A | A.T, t, y) if path not in causal)
@@ -268,7 +268,7 @@ def valid_adjustment(A: Mask, t: int, y: int, given_: set[int]) -> bool:
 
 
 def amenable(P: Mask, t: int, y: int) -> bool:
-    """Every possibly directed path from t to y begins with a directed edge."""
+    """Every possibly directed path from t to y starts with a directed edge."""
     directed = P & ~P.T
     for path in oracles.simple_paths(P, t, y):
         possible = not any(directed[b, a] for a, b in combinations(path, 2))
@@ -278,7 +278,7 @@ def amenable(P: Mask, t: int, y: int) -> bool:
 
 
 def brute_force_aid(true: tuple[Mask, ...], estimate: tuple[Mask, ...], kind: str) -> int:
-    """The definition, on the DAGs of two equivalence classes (of one member each where DAGs are compared)."""
+    """The definition, over the DAGs of two equivalence classes (single DAGs if DAGs are compared)."""
     T, G = oracles.union(true), oracles.union(estimate)
     directed = oracles.as_networkx(G & ~G.T)
     mistakes = 0
@@ -318,20 +318,20 @@ def test_aid_by_its_definition(kind: str, level: str) -> None:
 
 
 def test_aid_by_hand() -> None:
-    """Told that b causes a, one thinks a has no effect (wrong) and adjusts for nothing at b (wrong too)."""
+    """If b causes a in the estimate, a has no effect (wrong) and b needs no adjustment (also wrong)."""
     forwards, backwards = Graph.from_edges("ab", ["ab"]), Graph.from_edges("ab", ["ba"])
     empty = Graph.from_edges("ab")
     for distance in (metrics.parent_aid, metrics.ancestor_aid):
         assert distance(true=forwards, estimate=forwards) == (0.0, 0)
         assert distance(true=forwards, estimate=backwards) == (1.0, 2)
         assert distance(true=Graph.from_edges("a"), estimate=Graph.from_edges("a")) == (0.0, 0)
-    # Without parents one adjusts for nothing, which is right for the effect of a, not for that of b.
+    # Without parents there is no adjustment, which is right for the effect of a but not for that of b.
     assert metrics.parent_aid(true=forwards, estimate=empty).mistakes == 1
     assert metrics.parent_aid(true=empty, estimate=forwards).mistakes == 0
 
 
 def test_a_supergraph_in_order_makes_no_parent_aid_mistake_but_its_reverse_does() -> None:
-    """Adjusting for too many parents is valid; so this fails if rows and columns were taken the other way."""
+    """Adjusting for too many parents is valid, so this fails if rows and columns are transposed."""
     rng = np.random.default_rng(1)
     full = np.triu(np.ones((8, 8), dtype=bool), 1)
     sparse = full & (rng.random((8, 8)) < 0.4)
@@ -396,7 +396,7 @@ def test_varsortability_by_enumerating_paths(A: Mask, seed: int) -> None:
 
 
 def test_varsortability_of_equal_noise_is_high() -> None:
-    """What makes least squares look good on simulated data: variance grows along the causal order."""
+    """Why least squares looks good on simulated data: variances increase along the causal order."""
     rng = np.random.default_rng(0)
     W = np.triu(rng.uniform(0.5, 2, (10, 10)) * rng.choice([-1, 1], (10, 10)), 1)
     mixing = np.linalg.inv(np.eye(10) - W)

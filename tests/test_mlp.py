@@ -1,4 +1,4 @@
-"""Networks: gradients by finite differences, solvers by their optimality conditions, the estimator by use."""
+"""Networks: gradients by finite differences, solvers by optimality conditions, and the estimator."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_slopes_are_the_finite_differences_and_add_up(seed: int) -> None:
 def test_the_cycles_gradient_is_pulled_back_to_the_parameters(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = MLPShape(3, 2)
-    theta = rng.uniform(-0.3, 0.3, shape.size)  # every row of V sums up to less than one
+    theta = rng.uniform(-0.3, 0.3, shape.size)  # every row of V has a sum below one
     for kind in ACYCLICITY.values():
         measure = kind()
 
@@ -380,7 +380,7 @@ def test_an_interrupted_fit_goes_on_bit_for_bit(table: pd.DataFrame, tmp_path: P
     before = len(seen)
     with checkpoint.saving(tmp_path, {}), progress.listening(lambda step: seen.append(step.note)):
         resumed = clone(model).fit(rows)
-        other = clone(model).fit(table.iloc[80:160])  # other rows are not taken for these
+        other = clone(model).fit(table.iloc[80:160])  # a checkpoint of other rows is not used
     assert seen[0] not in seen[before : before + 5]
     assert np.array_equal(resumed.raw_weights_, whole.raw_weights_)
     pd.testing.assert_frame_equal(resumed.history_, whole.history_)

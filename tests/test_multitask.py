@@ -165,7 +165,7 @@ def test_names_of_tasks_and_their_numbers() -> None:
 
 def test_one_task_only_is_said_to_be_single_task_learning() -> None:
     table = clinics()[0]
-    with pytest.warns(DataWarning, match="one task only"):
+    with pytest.warns(DataWarning, match="only one task"):
         model = MultitaskDiscovery(transfer="theorem1").fit([table])
     np.testing.assert_allclose(
         edges(model)[0], BayesianDiscovery().fit(table).posterior_.probabilities, atol=1e-12

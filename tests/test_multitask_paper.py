@@ -1,4 +1,4 @@
-"""The tasks paper again: areas, paired tests, tables and figures, and the brain study."""
+"""Reproduction of the tasks paper: areas, paired tests, tables, figures and the brain study."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_papers_own_rates() -> None:
     true[0, 0, 1] = true[0, 1, 2] = True
     P = np.array([[[0, 0.9, 0.7], [0.1, 0, 0.8], [0.2, 0.3, 0]]])
     fpr, tpr = roc_points(true, P, "paper")
-    # With k edges accepted: precision, and false ones among the pairs that are left.
+    # With k edges accepted: precision, and false edges relative to the remaining pairs.
     np.testing.assert_allclose(tpr, [1, 1, 1, 2 / 3, 2 / 4, 2 / 5])
     np.testing.assert_allclose(fpr, [0, 0, 0, 1 / 3, 2 / 2, 3 / 1])
     expected = 1 / 3 * (1 + 2 / 3) / 2 + 2 / 3 * (2 / 3 + 2 / 4) / 2
@@ -53,7 +53,7 @@ def test_corners_of_a_curve_are_all_of_it() -> None:
     (x, y), (few_x, few_y) = (roc_points(true, P, "standard", corners=c) for c in (False, True))
     assert len(few_x) < len(x) / 2
     assert np.trapezoid(few_y, few_x) == pytest.approx(np.trapezoid(y, x), abs=1e-12)
-    # The paper's form bends between corners, and in it all other pairs can be tied before a rate of 1.
+    # The paper's curve is not horizontal between corners, and ties may end it before a rate of 1.
     for tied, d in ((0.0, 5), (0.0, 30), (0.3, 5), (0.3, 30), (0.8, 5), (0.8, 30)):
         true = rng.random((4, d, d)) < 0.1
         P = np.clip(rng.random(true.shape) + 0.4 * true - tied, 0, 1)
@@ -89,7 +89,7 @@ def test_asia_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert table["MTL"].between(0, 1).all()
     assert set(pd.read_csv(folder / "by_p_del_table1.csv")["p_del"]) == {0.1, 0.2, 0.3, 0.4, 0.5}
     curves = pd.read_csv(folder / "figure2.csv")
-    # The paper's curves are of edges that tasks share and of edges of one task only.
+    # The paper shows edges that both tasks share and edges of one task only.
     assert set(curves["kind"]) == {"shared", "unique", "reverse", "no edge"}
     assert len(curves) == 4 * 56
     roc = pd.read_csv(folder / "figure3.csv")
@@ -101,7 +101,7 @@ def test_asia_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(app, ["reproduce", "multitask", "--table", "3", "--out", "x", "-q"])
     assert done.exit_code == 2
     assert "tables 1 and 2" in done.output
-    assert not list(Path().glob("x*"))  # nothing is left that a correct command would stumble over
+    assert not list(Path().glob("x*"))  # nothing remains that would disturb a correct command
 
 
 def test_series_are_detrended_and_cut_into_four_levels() -> None:
@@ -122,7 +122,7 @@ def test_simulated_groups_have_the_papers_size() -> None:
 
 
 def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they are computed, at a tiny size: chains are too short to agree."""
+    """Computed at a tiny size, where chains are too short to converge."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POLYDAG_DATA", raising=False)
     tiny = brain.simulated(seed=1, regions=6, scans=30)
@@ -169,13 +169,13 @@ def test_figures_of_the_brain_study_and_of_alarm(tmp_path: Path, monkeypatch: py
     heat = ["figure7-simulated-2.svg", "figure7-simulated-all.svg"]
     expected = {"figure4.svg", "figure5.svg", "figure6.svg", *heat}
     assert {path.name for path in folder.glob("*.svg")} == expected
-    # All regions have their places, with an edge or without.
+    # All regions are shown, including those without edges.
     drawn = [(folder / name).read_text(encoding="utf-8") for name in heat]
     assert all([text.index(f">{name}<") for name in tiny["controls"].names] for text in drawn)
 
 
 def test_chains_that_do_not_agree_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the tables, in a file beside them and on the terminal."""
+    """Convergence is reported in the tables, in a separate file and on the terminal."""
     monkeypatch.chdir(tmp_path)
     settings = {"method": "mcmc", "chains": Chains(n_steps=40, n_chains=2, bucket_size=2)}
     monkeypatch.setattr(paper, "benchmark", lambda name, preset: paper.Benchmark("asia", (20,), 60, settings))
@@ -191,7 +191,7 @@ def test_chains_that_do_not_agree_are_counted(tmp_path: Path, monkeypatch: pytes
     assert (table["not_converged"] == 6).all()
     assert (table["fits"] == 6).all()
     assert table["worst_r_hat"].max() == each["r_hat"][each["method"] != "truth"].max()
-    said = "table2: in 10 of 10 fits the chains do not agree (R-hat up to"
+    said = "table2: the chains have not converged in 10 of 10 fits (R-hat up to"
     assert said in (folder / "notes.txt").read_text(encoding="utf-8")
     assert said in " ".join(done.output.split())
 
@@ -210,11 +210,11 @@ def test_the_brain_study_says_what_its_rows_are(
     folder = Path("runs/reproduce-multitask")
     said = (folder / "notes.txt").read_text(encoding="utf-8")
     assert "not independent rows" in said
-    assert "blocks of about 150 consecutive scans stand in for subjects" in said
+    assert "blocks of about 150 consecutive scans represent subjects" in said
     assert "not independent rows" in " ".join(done.output.split())
     table = pd.read_csv(folder / "figure6.csv")
     assert set(table["data"]) == {"simulated", "abide"}
-    assert set(table["subjects"]) == {2}  # a number of subjects that is there
+    assert set(table["subjects"]) == {2}  # a number of subjects that exists
 
 
 def test_draws_of_subjects_are_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Discrete networks: tables, exact inference, sampling and edge deletion, against full enumeration."""
+"""Discrete networks: tables, exact inference, sampling and edge deletion, compared with full enumeration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polydag.errors import DataError, UsageError
 
 
 def full_joint(network: DiscreteNetwork) -> np.ndarray:
-    """The joint table of all variables by enumerating every combination: the oracle."""
+    """The oracle: the joint distribution of all variables, by enumeration."""
     shape = [len(network.levels[name]) for name in network.names]
     joint = np.empty(shape)
     for cell in itertools.product(*map(range, shape)):
@@ -37,7 +37,7 @@ def marginal(network: DiscreteNetwork, joint: np.ndarray, names: list[str]) -> n
 
 @st.composite
 def networks(draw: st.DrawFn) -> DiscreteNetwork:
-    """Up to five variables of two or three labels, with zeros in the tables."""
+    """A network of up to five variables with two or three labels, with zeros in the tables."""
     d = draw(st.integers(2, 5))
     names = [f"v{i}" for i in range(d)]
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
@@ -88,7 +88,7 @@ def test_asia_edge_deletion_is_the_nearest_network_by_enumeration() -> None:
     assert joint.sum() == pytest.approx(1)
     gone = [("either", "dysp")]
     exact = network.delete_edges(gone)
-    # P(dysp | bronc) by hand: both depend on smoke, so either's own marginal is not the right weight.
+    # P(dysp | bronc) by hand: both depend on smoke, so the marginal of either is not the right weight.
     family = marginal(network, joint, ["bronc", "dysp"])
     np.testing.assert_allclose(exact.tables["dysp"], family / family.sum(axis=1, keepdims=True), rtol=1e-12)
     weight = marginal(network, joint, ["either"])

@@ -1,4 +1,4 @@
-"""The graph algorithms against enumeration, textbook definitions and networkx."""
+"""Graph algorithms, compared with enumeration, textbook definitions and networkx."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_cpdag_is_the_union_of_the_equivalence_class(n: int, dags: int, classes:
 
 
 def test_meek_finds_all_that_knowledge_implies() -> None:
-    """Meek's completeness theorem: after any orientation is added, the rules find what all DAGs share.
+    """Meek's completeness theorem: given any added orientation, the rules find all that the DAGs share.
 
     Rule 4 is needed only with such knowledge, and four nodes are enough for it.
     """
@@ -172,7 +172,7 @@ def test_pruning_leaves_no_cycle_and_only_takes_what_it_must(A: Mask, seed: int)
     assert nx.is_directed_acyclic_graph(as_networkx(left))
     assert not (keep & ~left).any()
     assert [strength[edge] for edge in removed] == sorted(strength[edge] for edge in removed)
-    for i, j in removed:  # each is the weakest loose edge of a cycle that only stronger or kept ones close
+    for i, j in removed:  # each is the weakest removable edge of a cycle of stronger or kept edges
         stronger = left & (keep | (strength > strength[i, j]))
         assert nx.has_path(as_networkx(stronger), j, i)
 

@@ -17,10 +17,13 @@ from polydag import Graph, Knowledge, formats, metrics, orientation, simulate
 from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
 from polydag.learners.pc import PC
-from polydag.search.pc import _pc_kernels as _kernels
-from polydag.search.pc import pc
-from polydag.search.pc.independence import Plan, lists, make_test, sweep
+from polydag.search.pc import _independence_kernels as _tests
+from polydag.search.pc import _orientation_kernels as _orientation
+from polydag.search.pc import make_test, pc
+from polydag.search.pc.sweeps import Plan, lists, sweep
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+pytestmark = pytest.mark.portable
 
 RULE = pytest.mark.parametrize("rule", ["majority", "conservative"])
 seeds = st.integers(0, 2**32 - 1)
@@ -219,7 +222,7 @@ def test_g_square_equals_scipy_in_every_stratum(seed: int, size: int) -> None:
     table = np.empty((int(strata.max()) + 1) * int(counts.arities[3] * counts.arities[4]))
     x, y = (np.ascontiguousarray(counts.rows[:, k]) for k in (3, 4))
     a, b = counts.arities[3:]
-    g2, df = _kernels.g_square(strata, int(strata.max()) + 1, x, a, y, b, counts.counts, table)
+    g2, df = _tests.g_square(strata, int(strata.max()) + 1, x, a, y, b, counts.counts, table)
     expected, degrees = stratified_g2(counts, 3, 4, given_set)
     assert df == degrees
     assert g2 == pytest.approx(expected, abs=1e-8)
@@ -227,7 +230,7 @@ def test_g_square_equals_scipy_in_every_stratum(seed: int, size: int) -> None:
 
 @given(x=st.floats(0, 2000), df=st.integers(1, 3000))
 def test_the_tail_of_chi_square_is_scipys(x: float, df: int) -> None:
-    assert _kernels.chi2_tail(x, df) == pytest.approx(distributions.chi2.sf(x, df), rel=1e-8, abs=1e-300)
+    assert _tests.chi2_tail(x, df) == pytest.approx(distributions.chi2.sf(x, df), rel=1e-8, abs=1e-300)
 
 
 @settings(max_examples=40, deadline=None)
@@ -240,9 +243,9 @@ def test_compiled_orientation_equals_the_plain_one(seed: int) -> None:
     # Any arrows of the DAG beyond its v-structures, as knowledge would give.
     arrows = orientation.v_structures(dag) | (dag & (rng.random(dag.shape) < 0.2))
     closed = joined & ~arrows.T
-    _kernels.close(closed, near, nothing)
+    _orientation.close(closed, near, nothing)
     assert np.array_equal(closed, orientation.meek(joined & ~arrows.T))
-    extension, forced = _kernels.extend(arrows, joined, near, rng.random(len(dag)))
+    extension, forced = _orientation.extend(arrows, joined, near, rng.random(len(dag)))
     assert forced == 0
     assert np.array_equal(orientation.cpdag(extension), orientation.cpdag(dag))
     assert not (arrows & ~extension).any()
@@ -270,7 +273,7 @@ def test_conflicting_colliders_are_named_and_the_surer_one_is_drawn() -> None:
     claims = np.array([[0, 1, 2], [1, 2, 3]])
     for first in (0, 1):
         arrows = np.zeros((4, 4), dtype=bool)
-        kept = _kernels.accept_colliders(claims[[first, 1 - first]], arrows, lists(joined))
+        kept = _orientation.accept_colliders(claims[[first, 1 - first]], arrows, lists(joined))
         assert kept.tolist() == [True, False]
         i, k, j = claims[first]
         assert np.argwhere(arrows).tolist() == sorted([[i, k], [j, k]])
@@ -278,7 +281,7 @@ def test_conflicting_colliders_are_named_and_the_surer_one_is_drawn() -> None:
 
 def test_a_ring_without_colliders_gets_one_and_says_so() -> None:
     ring = Graph.from_edges("abcd", undirected=["ab", "bc", "cd", "da"]).adjacency.copy()
-    dag, forced = _kernels.extend(
+    dag, forced = _orientation.extend(
         np.zeros((4, 4), dtype=bool), ring, lists(ring), np.array([0.1, 0.2, 0.4, 0.3])
     )
     assert dag[:, 2].tolist() == [False, True, False, True]
@@ -487,7 +490,7 @@ def test_ambiguous_triples_orient_nothing_under_the_conservative_rule() -> None:
     chain_graph = Graph.from_edges("abcd", [("a", "b")], undirected=["bc", "cd"])
     A = chain_graph.adjacency.copy()
     key = (0 * 4 + 1) * 4 + 2  # a - b - c
-    _kernels.close(A, lists(A | A.T), np.array([key]))
+    _orientation.close(A, lists(A | A.T), np.array([key]))
     assert np.array_equal(A, chain_graph.adjacency)
-    _kernels.close(A, lists(A | A.T), np.empty(0, dtype=np.int64))
+    _orientation.close(A, lists(A | A.T), np.empty(0, dtype=np.int64))
     assert sorted(chain.from_iterable(np.argwhere(A).tolist())) == [0, 1, 1, 2, 2, 3]

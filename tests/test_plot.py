@@ -1,4 +1,4 @@
-"""Pictures: every node and edge is drawn, nothing overlaps, and the same graph gives the same text."""
+"""Pictures of graphs: every node and edge is drawn, nothing overlaps, and output is deterministic."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_places_are_the_least_squares_ones(items: list[tuple[float, float, float
     def cost(x: NDArray[np.float64]) -> float:
         return float(np.array(weights) @ (x - np.array(wishes)) ** 2)
 
-    # The problem is convex, so that no small feasible step may help: random ones are tried.
+    # The problem is convex, so no small feasible step can improve it; random steps are tried.
     rng = np.random.default_rng(0)
     for _ in range(200):
         other = places + rng.normal(0, 0.3, len(places))

@@ -1,4 +1,4 @@
-"""Figures of the tasks paper: one scale for all panels, rare edges on top, files that are not too large."""
+"""Figures of the tasks paper: a common scale for all panels, rare edges on top, small files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def learning_curves(d: int, sizes: tuple[int, ...], highest: float) -> pd.DataFrame:
-    """A table as figures 2 and 4 have it, of random posteriors; true edges come first."""
+    """A table in the form of figures 2 and 4, with random posteriors; true edges come first."""
     rng = np.random.default_rng(0)
     pairs = list(itertools.permutations(range(d), 2))
     kinds = dict.fromkeys(pairs, "no edge")
@@ -65,7 +65,7 @@ def test_bundles_go_through_their_points() -> None:
     picture = line_charts([Panel("p", "x", [1, 2, 3], [Bundle("all", values)], y_max=1.0)])
     (path,) = (p.attrib["d"] for p in ElementTree.fromstring(picture).iter(f"{SVG}path") if p.get("fill"))
     lines = path.split("M")[1:]
-    assert len(lines) == 3  # equal ones are drawn once
+    assert len(lines) == 3  # identical lines are drawn once
     for line, expected in zip(lines, values, strict=False):
         start, steps = (np.array(part.split(), dtype=float).reshape(-1, 2) for part in line.split("l"))
         points = np.cumsum(np.vstack([start, steps]), axis=0)

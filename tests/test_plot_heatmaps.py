@@ -1,4 +1,4 @@
-"""Heat maps: names can be told apart, every cell says what it is, and titles stay in their room."""
+"""Heat maps: names are distinguishable, every cell has a tooltip, and titles fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(picture: str) -> list[str]:
-    """What is written, without what is only told when pointed at."""
+    """The visible text, without tooltips."""
     found = []
     for element in ElementTree.fromstring(picture).iter(f"{SVG}text"):
         title = element.find(f"{SVG}title")
@@ -59,7 +59,7 @@ def test_titles_are_cut_to_their_room() -> None:
     shown = [text for text in texts(picture) if "…" in text]
     assert len(shown) == 3
     assert all(text_width(text, 11) <= 314 for text in shown)
-    assert " − " in shown[2]  # of a difference both names are there
+    assert " − " in shown[2]  # a difference shows both names
     assert {*long, " − ".join(long)} <= set(told(picture))
 
 

@@ -92,7 +92,7 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
             PosteriorConfig(data=(holes,), missing=how, settings={"max_parents": 2}), tmp_path / how
         )
         assert result.n == n
-        assert any("2 " in note and ("left out" in note or "filled in" in note) for note in result.notes)
+        assert any("2 " in note and ("dropped" in note or "imputed" in note) for note in result.notes)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ rings = st.sampled_from([WIDE, NARROW, Ring(2, 64)])
 
 @quick
 @given(rings, st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=9))
-def test_sums_in_the_ring_are_exact_sums_of_rounded_terms(ring: Ring, agreement: list[list[float]]) -> None:
-    total = ring.encode(np.array(agreement[0]), len(agreement)).copy()
-    for term in agreement[1:]:
-        add_into(total, ring.encode(np.array(term), len(agreement)))
-    exact = [sum(round(term[i] * 2**ring.fraction) if abs(term[i]) < 2**20 else 0 for term in agreement)
+def test_sums_in_the_ring_are_exact_sums_of_rounded_terms(ring: Ring, terms: list[list[float]]) -> None:
+    total = ring.encode(np.array(terms[0]), len(terms)).copy()
+    for term in terms[1:]:
+        add_into(total, ring.encode(np.array(term), len(terms)))
+    exact = [sum(round(term[i] * 2**ring.fraction) if abs(term[i]) < 2**20 else 0 for term in terms)
              for i in range(3)]  # fmt: skip
     assert ring.decode(total) == pytest.approx(
         [value / 2**ring.fraction for value in exact], rel=1e-15, abs=0
@@ -106,20 +106,20 @@ class Study:
     """All machines of a masked sum, without messages."""
 
     def __init__(self, n: int, *, recover: bool, quorum: int | None = None) -> None:
-        self.members = tuple(f"site {k}" for k in range(n))
-        self.agreement = Agreement.default("study", self.members, recover=recover, quorum=quorum)
+        self.all_sites = tuple(f"site {k}" for k in range(n))
+        self.agreement = Agreement.default("study", self.all_sites, recover=recover, quorum=quorum)
         self.agreement.check()
-        self.identities = {name: Identity() for name in self.members}
+        self.identities = {name: Identity() for name in self.all_sites}
         self.directory = {name: identity.public for name, identity in self.identities.items()}
         _, public = masking.study_key()
         joined = {
-            name: masking.join(self.agreement, name, self.identities[name], public) for name in self.members
+            name: masking.join(self.agreement, name, self.identities[name], public) for name in self.all_sites
         }
-        self.keys = np.array([joined[name][1]["key"] for name in self.members])
-        self.signatures = np.array([joined[name][1]["signature"] for name in self.members])
+        self.keys = np.array([joined[name][1]["key"] for name in self.all_sites])
+        self.signatures = np.array([joined[name][1]["signature"] for name in self.all_sites])
         self.memory: dict[str, Mapping[str, Any]] = {
             name: masking.admit(joined[name][0], self.keys, self.signatures, self.directory)
-            for name in self.members
+            for name in self.all_sites
         }
         self.locked: dict[str, Any] = {}
         if recover:
@@ -127,21 +127,21 @@ class Study:
 
     def deal(self, block: int) -> None:
         sent = {}
-        for name in self.members:
+        for name in self.all_sites:
             self.memory[name], sent[name] = masking.deal(self.memory[name], block)
         self.locked = {name: arrays["locked"] for name, arrays in sent.items()}
-        for name in self.members:
-            others = [other for other in self.members if other != name]
+        for name in self.all_sites:
+            others = [other for other in self.all_sites if other != name]
             parcels = np.array(
                 [
-                    sent[other]["parcels"][[m for m in self.members if m != other].index(name)]
+                    sent[other]["parcels"][[m for m in self.all_sites if m != other].index(name)]
                     for other in others
                 ]
             )
             self.memory[name] = masking.accept(self.memory[name], others, parcels)
 
     def mask(self, name: str, round_: int, arrays: Mapping[str, Any], over: Sequence[str]) -> dict[str, Any]:
-        parts, views = SecureSum(len(self.members)).encode(arrays)
+        parts, views = SecureSum(len(self.all_sites)).encode(arrays)
         self.memory[name] = masking.mask(self.memory[name], round_, parts, over)
         return views
 
@@ -166,7 +166,7 @@ class Study:
         self, numbers: Mapping[str, Any], round_: int, over: Sequence[str], sites: Sequence[str],
         shares: Mapping[str, Any],
     ) -> dict[str, Any]:  # fmt: skip
-        secure = SecureSum(len(self.members))
+        secure = SecureSum(len(self.all_sites))
         parts, views = secure.joined(coordinator_masks.add_masked([numbers[name] for name in sites]))
         coordinator_masks.unmask(parts, self.agreement, round_, over, sites, shares, self.locked)
         return secure.decode(views)
@@ -178,13 +178,13 @@ def test_without_drop_outs_masks_cancel_in_the_sum_over_all(seed: int, n: int, d
     study = Study(n, recover=False, quorum=data.draw(st.integers(2, n)))
     rng = np.random.default_rng(seed)
     for round_ in (1, 2, BLOCK + 1):
-        agreement = {
-            name: {"a": rng.normal(size=(2, 3)), "b": 1e9 * rng.normal(size=1)} for name in study.members
+        terms = {
+            name: {"a": rng.normal(size=(2, 3)), "b": 1e9 * rng.normal(size=1)} for name in study.all_sites
         }
-        sent = {name: study.mask(name, round_, agreement[name], study.members) for name in study.members}
+        sent = {name: study.mask(name, round_, terms[name], study.all_sites) for name in study.all_sites}
         found = SecureSum(n).decode(coordinator_masks.add_masked(list(sent.values())))
         for array in ("a", "b"):
-            assert found[array] == pytest.approx(sum(term[array] for term in agreement.values()), rel=1e-12)
+            assert found[array] == pytest.approx(sum(term[array] for term in terms.values()), rel=1e-12)
 
 
 @few
@@ -192,7 +192,7 @@ def test_without_drop_outs_masks_cancel_in_the_sum_over_all(seed: int, n: int, d
 def test_counts_of_labels_add_up_to_those_of_the_pooled_rows(seed: int, n: int) -> None:
     study = Study(n, recover=False)
     rng = np.random.default_rng(seed)
-    rows = {name: rng.integers(0, 3, size=(int(rng.integers(0, 40)), 2)) for name in study.members}
+    rows = {name: rng.integers(0, 3, size=(int(rng.integers(0, 40)), 2)) for name in study.all_sites}
 
     def counts(table: Any) -> dict[str, Any]:
         return {
@@ -200,7 +200,7 @@ def test_counts_of_labels_add_up_to_those_of_the_pooled_rows(seed: int, n: int) 
             "both": np.bincount(3 * table[:, 0] + table[:, 1], minlength=9).reshape(3, 3),
         }
 
-    sent = [study.mask(name, 1, counts(rows[name]), study.members) for name in study.members]
+    sent = [study.mask(name, 1, counts(rows[name]), study.all_sites) for name in study.all_sites]
     found = SecureSum(n).decode(coordinator_masks.add_masked(sent))
     pooled = counts(np.concatenate(list(rows.values())))
     for name, array in pooled.items():
@@ -216,26 +216,26 @@ def test_any_survivors_from_the_threshold_on_recover_exactly_their_sum(
     study = Study(n, recover=True, quorum=quorum)
     rng = np.random.default_rng(seed)
     for round_ in (1, 2):
-        stay = [name for name in study.members if rng.random() < 0.8]
-        stay += [name for name in study.members if name not in stay][: max(quorum - len(stay), 0)]
-        stay = [name for name in study.members if name in stay]
+        stay = [name for name in study.all_sites if rng.random() < 0.8]
+        stay += [name for name in study.all_sites if name not in stay][: max(quorum - len(stay), 0)]
+        stay = [name for name in study.all_sites if name in stay]
         helpers = list(rng.permutation(stay))[: int(rng.integers(quorum, len(stay) + 1))]
-        agreement = {name: {"a": rng.normal(size=4) * 10.0 ** rng.integers(-9, 9)} for name in study.members}
-        sent = {name: study.mask(name, round_, agreement[name], study.members) for name in study.members}
+        terms = {name: {"a": rng.normal(size=4) * 10.0 ** rng.integers(-9, 9)} for name in study.all_sites}
+        sent = {name: study.mask(name, round_, terms[name], study.all_sites) for name in study.all_sites}
         dropped = len(stay) < n
         signed = study.signed(round_, stay, helpers) if dropped else {}
-        shares = {name: study.open(name, round_, study.members, stay, signed) for name in helpers}
+        shares = {name: study.open(name, round_, study.all_sites, stay, signed) for name in helpers}
         numbers = {name: sent[name] for name in stay}
-        found = study.total(numbers, round_, study.members, stay, shares)
-        exact = coordinator_masks.add_masked([SecureSum(n).encode(agreement[name])[1] for name in stay])
+        found = study.total(numbers, round_, study.all_sites, stay, shares)
+        exact = coordinator_masks.add_masked([SecureSum(n).encode(terms[name])[1] for name in stay])
         assert np.array_equal(found["a"], SecureSum(n).decode(exact)["a"])
 
 
 def test_too_few_helpers_give_noise_instead_of_the_sum() -> None:
     study = Study(5, recover=True, quorum=4)
-    sent = {name: study.mask(name, 1, {"a": np.ones(3)}, study.members) for name in study.members}
-    shares = {name: study.open(name, 1, study.members, study.members, {}) for name in study.members[:3]}
-    found = study.total(sent, 1, study.members, study.members, shares)
+    sent = {name: study.mask(name, 1, {"a": np.ones(3)}, study.all_sites) for name in study.all_sites}
+    shares = {name: study.open(name, 1, study.all_sites, study.all_sites, {}) for name in study.all_sites[:3]}
+    found = study.total(sent, 1, study.all_sites, study.all_sites, shares)
     assert np.abs(found["a"]).min() > 1e6
 
 
@@ -247,10 +247,10 @@ def uniform(words: Any) -> float:
 
 def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any, round_: int) -> Any:
     """A message less all that the coordinator and colluding sites know of its masks."""
-    parts, _ = SecureSum(len(study.members)).joined(message)
+    parts, _ = SecureSum(len(study.all_sites)).joined(message)
     step = (round_ - 1) % BLOCK
-    members = study.members
-    places = {name: members.index(name) for name in members}
+    all_sites = study.all_sites
+    places = {name: all_sites.index(name) for name in all_sites}
     for name in colluding:
         partners = list(study.memory[name]["partners"])
         if victim in partners:  # they have this mask in common
@@ -262,7 +262,7 @@ def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any,
         secrets = shamir.combine(points, held)  # right only with as many as the quorum
         masks.apply_mask(parts, secrets[0].astype("<u2").tobytes(), subtract=True)
         seeds = keystreams.xor_keystream(secrets[1].astype("<u2").tobytes(), study.locked[victim][step])
-        others = [name for name in members if name != victim]
+        others = [name for name in all_sites if name != victim]
         for name, seed in zip(others, seeds.reshape(len(others), -1), strict=True):
             if name not in colluding:
                 masks.apply_mask(parts, seed.tobytes(), subtract=places[victim] < places[name])
@@ -273,8 +273,8 @@ def test_what_the_coordinator_and_fewer_than_the_threshold_know_leaves_a_message
     study = Study(7, recover=True, quorum=5)
     value = {"a": np.full(20_000, 3.25)}
     encoded, _ = SecureSum(7).encode(value)
-    sent = {name: study.mask(name, 1, value, study.members) for name in study.members}
-    victim, others = study.members[2], [name for name in study.members if name != study.members[2]]
+    sent = {name: study.mask(name, 1, value, study.all_sites) for name in study.all_sites}
+    victim, others = study.all_sites[2], [name for name in study.all_sites if name != study.all_sites[2]]
     left = left_over(study, victim, others[:4], sent[victim], 1)
     assert uniform(left[0]) > 1e-6
     # The test's own control: one more colluding site, and the number lies open.
@@ -286,8 +286,8 @@ def test_where_all_must_answer_fewer_than_the_threshold_leave_a_message_uniform(
     study = Study(n, recover=False, quorum=quorum)
     value = {"a": np.full(20_000, -1.5)}
     encoded, _ = SecureSum(n).encode(value)
-    victim = study.members[4]
-    message = study.mask(victim, 1, value, study.members)
+    victim = study.all_sites[4]
+    message = study.mask(victim, 1, value, study.all_sites)
     partners = list(study.memory[victim]["partners"])
     assert study.agreement.colluding == quorum - 1
     assert uniform(left_over(study, victim, partners[: quorum - 1], message, 1)[0]) > 1e-6
@@ -303,11 +303,11 @@ def test_the_graph_of_masks_holds_together_without_the_colluding(
 ) -> None:
     import networkx as nx
 
-    members = tuple(map(str, range(n)))
+    all_sites = tuple(map(str, range(n)))
     agreement = Agreement.default(
-        "s", members, recover=False, quorum=data.draw(st.none() | st.integers(2, n))
+        "s", all_sites, recover=False, quorum=data.draw(st.none() | st.integers(2, n))
     )
-    graph = nx.Graph([(a, b) for a in members for b in agreement.partners(a, str(seed))])
+    graph = nx.Graph([(a, b) for a in all_sites for b in agreement.partners(a, str(seed))])
     assert all(a in agreement.partners(b, str(seed)) for a, b in graph.edges)
     assert nx.node_connectivity(graph) >= min(agreement.quorum, n - 1) > agreement.colluding
 
@@ -315,9 +315,9 @@ def test_the_graph_of_masks_holds_together_without_the_colluding(
 def test_two_rounds_share_no_mask_and_no_two_parts_do() -> None:
     study = Study(4, recover=True)
     zero = {"a": np.zeros(2000)}
-    masks = [study.mask(study.members[0], round_, zero, study.members)["a"] for round_ in (1, 2, BLOCK)]
+    masks = [study.mask(study.all_sites[0], round_, zero, study.all_sites)["a"] for round_ in (1, 2, BLOCK)]
     study.deal(1)
-    masks.append(study.mask(study.members[0], BLOCK + 1, zero, study.members)["a"])
+    masks.append(study.mask(study.all_sites[0], BLOCK + 1, zero, study.all_sites)["a"])
     flat = np.concatenate([mask.reshape(-1) for mask in masks])
     assert len(np.unique(flat)) == flat.size
     for mask in masks:
@@ -341,40 +341,40 @@ def test_secrets_come_from_the_operating_system_and_not_from_a_seed(monkeypatch:
 
 def test_a_round_is_masked_once_and_opened_for_one_list_only() -> None:
     study = Study(6, recover=True, quorum=4)
-    name, members = study.members[0], study.members
-    for each in members:
-        study.mask(each, 1, {"a": np.ones(1)}, members)
+    name, all_sites = study.all_sites[0], study.all_sites
+    for each in all_sites:
+        study.mask(each, 1, {"a": np.ones(1)}, all_sites)
     with pytest.raises(DataError, match="masked already"):
-        study.mask(name, 1, {"a": np.zeros(1)}, members)
+        study.mask(name, 1, {"a": np.zeros(1)}, all_sites)
     with pytest.raises(DataError, match="No secrets have been distributed for round 33"):
-        study.mask(name, BLOCK + 1, {"a": np.zeros(1)}, members)
-    full = study.open(name, 1, members, members, {})
-    assert np.array_equal(full, study.open(name, 1, members, members, {}))  # the same again is harmless
-    smaller = members[:5]
-    signed = study.signed(1, smaller, members[1:5])
+        study.mask(name, BLOCK + 1, {"a": np.zeros(1)}, all_sites)
+    full = study.open(name, 1, all_sites, all_sites, {})
+    assert np.array_equal(full, study.open(name, 1, all_sites, all_sites, {}))  # the same again is harmless
+    smaller = all_sites[:5]
+    signed = study.signed(1, smaller, all_sites[1:5])
     with pytest.raises(DataError, match="two different lists"):
-        study.open(name, 1, members, smaller, signed)
+        study.open(name, 1, all_sites, smaller, signed)
     with pytest.raises(DataError, match="two different lists"):
         study.signed(1, smaller, [name])
 
 
 def test_lists_need_signatures_of_the_threshold_and_forged_ones_name_the_site() -> None:
     study = Study(6, recover=True, quorum=4)
-    members = study.members
-    for each in members:
-        study.mask(each, 1, {"a": np.ones(1)}, members)
-    smaller = members[:5]
-    signed = study.signed(1, smaller, members[:3])
+    all_sites = study.all_sites
+    for each in all_sites:
+        study.mask(each, 1, {"a": np.ones(1)}, all_sites)
+    smaller = all_sites[:5]
+    signed = study.signed(1, smaller, all_sites[:3])
     with pytest.raises(DataError, match="Only 3 sites have signed"):
-        study.open("site 4", 1, members, smaller, signed)
+        study.open("site 4", 1, all_sites, smaller, signed)
     forged = {**signed, "site 3": study.identities["site 2"].sign(b"no")}
     with pytest.raises(DataError, match="site 3 has not signed this list"):
-        study.open("site 4", 1, members, smaller, forged)
+        study.open("site 4", 1, all_sites, smaller, forged)
     other = study.signed(2, smaller, ["site 3"])  # a signature of another round
     with pytest.raises(DataError, match="site 3 has not signed this list"):
-        study.open("site 4", 1, members, smaller, {**signed, **other})
+        study.open("site 4", 1, all_sites, smaller, {**signed, **other})
     with pytest.raises(DataError, match="not a subset"):
-        study.open("site 4", 1, smaller, members, signed)
+        study.open("site 4", 1, smaller, all_sites, signed)
 
 
 def test_forged_keys_and_parcels_that_were_changed_moved_or_repeated_are_refused_by_name() -> None:
@@ -384,10 +384,10 @@ def test_forged_keys_and_parcels_that_were_changed_moved_or_repeated_are_refused
     keys[2] = np.frombuffer(public, np.uint8)
     with pytest.raises(DataError, match="in the name of site 2 is not signed"):
         masking.admit(study.memory["site 0"], keys, study.signatures, study.directory)
-    with pytest.raises(DataError, match="does not fit the list of members"):
+    with pytest.raises(DataError, match="does not fit the list of sites"):
         masking.admit(study.memory["site 0"], keys[:3], study.signatures, study.directory)
     sent = {}
-    for name in study.members:
+    for name in study.all_sites:
         study.memory[name], sent[name] = masking.deal(study.memory[name], 1)
     for_zero = [sent[f"site {k}"]["parcels"][0] for k in (1, 2, 3)]
     changed = for_zero[1].copy()

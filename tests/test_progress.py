@@ -1,4 +1,4 @@
-"""Reports reach whoever listens, and only inside the block."""
+"""Progress reports reach the listener, and only inside its block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run folders: complete, repeatable, never half-written, and resumed with the same result."""
+"""Run folders: complete, reproducible, never half-written, and resumed with the same result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILES = {
 
 
 class Pieces(StructureLearner):
-    """A toy that works in four random pieces and can be stopped after some of them."""
+    """A toy learner that works in four random pieces and can be stopped after some of them."""
 
     stop_after: int | None = None
     computed: list[int] = []  # noqa: RUF012  # shared on purpose: counts over all instances
@@ -69,7 +69,7 @@ class Pieces(StructureLearner):
 
 
 class Undirected(StructureLearner):
-    """A toy whose answer is a CPDAG."""
+    """A toy learner that returns a CPDAG."""
 
     def fit(self, X: Any, y: None = None) -> Self:
         graph = Graph.from_edges(X.names, [("x0", "x2"), ("x1", "x2")], [("x2", "x3")])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats as distributions
 
 from polydag.errors import DataError, UsageError
-from polydag.scores import SCORES, ParentSets, gains_by_callback, make_score, total_score
+from polydag.scores import SCORES, ParentSets, gains_by_family, make_score, total_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 GAUSSIAN = ("bic", "bge")
@@ -186,7 +186,7 @@ def test_gains_are_differences_of_local_scores(name: str, shape: str, seed: int)
     assert sets.sets() == [(4,), (4, 3), (4, 3, 2), (4, 2)]
     candidates = np.array([1])
     wanted = np.ones((4, 1), dtype=bool)
-    expected = gains_by_callback(score, {}, 0, candidates, sets, wanted)
+    expected = gains_by_family(score, 0, candidates, sets, wanted)
     np.testing.assert_allclose(score.gains(0, candidates, sets, wanted), expected, rtol=1e-7, atol=1e-7)
     positive = score.gains(0, candidates, sets, wanted, positive_only=True)
     np.testing.assert_allclose(positive[expected > 0], expected[expected > 0], rtol=1e-7, atol=1e-7)
@@ -242,11 +242,12 @@ def test_unknown_score_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "other", "options", "message"),
     [
-        ("bic", "bdeu", {}, "need GaussianStats"),
-        ("bdeu", "bic", {}, "need DiscreteCounts"),
-        ("bic", "bic", {"penalty": 0.0}, "must be positive"),
-        ("bic", "bic", {"ess": 1.0}, "does not take these options"),
-        ("bdeu", "bdeu", {"equivalent_sample_size": -1.0}, "must be positive"),
+        ("bic", "bdeu", {}, "for numbers and needs GaussianStats; got DiscreteCounts"),
+        ("bdeu", "bic", {}, "for labels and needs DiscreteCounts; got GaussianStats"),
+        ("bic", "bic", {"penalty": 0.0}, "penalty must be a number above 0; got 0.0"),
+        ("bic", "bic", {"ess": 1.0}, "no option ess; its options are penalty"),
+        ("k2", "k2", {"ess": 1.0}, "no option ess; it has no options"),
+        ("bdeu", "bdeu", {"equivalent_sample_size": -1.0}, "above 0; got -1.0"),
         ("bge", "bge", {"alpha_w": 5.0}, "alpha_w > 6"),
     ],
 )

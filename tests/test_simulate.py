@@ -1,4 +1,4 @@
-"""Simulation: structure and counts of graphs, moments of data against their formulas, seeds."""
+"""Simulation: structure and size of graphs, moments of data compared with formulas, and seeds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_er_graphs_have_the_expected_count_and_no_preferred_place() -> None:
         total += graph.adjacency
         signs += np.sign(graph.weights[graph.adjacency]).tolist()
     off = ~np.eye(6, dtype=bool)
-    # Each ordered pair with probability 6 / 15 / 2; five standard errors.
+    # Each ordered pair has probability 6 / 15 / 2; the tolerance is five standard errors.
     assert np.abs(total[off] / 2000 - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / 2000)
     assert abs(np.mean(signs)) < 5 / np.sqrt(len(signs))
 
@@ -86,7 +86,7 @@ def implied_covariance(graph: Graph, variances: np.ndarray) -> np.ndarray:
 
 
 def close_to_covariance(X: np.ndarray, expected: np.ndarray, rows: float) -> bool:
-    """All entries within 5.5 standard errors of a Gaussian covariance (heavier tails get a factor 2)."""
+    """All entries are within 5.5 standard errors of a Gaussian covariance (twice that for heavy tails)."""
     error = np.sqrt((np.outer(expected.diagonal(), expected.diagonal()) + expected**2) / rows)
     return bool((np.abs(np.cov(X.T) - expected) < 2 * 5.5 * error).all())
 
@@ -136,10 +136,10 @@ def test_mlp_is_a_sigmoid_network_of_the_parents() -> None:
     X = simulate.mlp(graph, n=4000, hidden=3, noise_scale=0.01, random_state=0)
     assert list(X.columns) == ["z", "x", "y"]
     inputs, output = X[["x", "y"]].to_numpy(), X["z"].to_numpy()
-    # The roots are noise alone; the child is bounded by the sum of its outer weights.
+    # Roots are pure noise; the child is bounded by the sum of its outer weights.
     assert X[["x", "y"]].std().to_numpy() == pytest.approx([0.01, 0.01], rel=0.1)
     assert np.abs(output).max() < 3 * 2 + 0.1
-    # With one hidden unit the function is known up to three numbers: fit them and nothing is left but noise.
+    # With one hidden unit the function has three unknowns: after fitting them, only noise remains.
     single = simulate.mlp(graph, n=4000, hidden=1, noise_scale=[0.1, 1.0, 1.0], random_state=0)
     from scipy.optimize import least_squares
 
@@ -162,7 +162,7 @@ def test_lagged_covariances_solve_the_model() -> None:
     covariance = np.cov(errors.T)
     sd = np.sqrt(covariance.diagonal())
     assert ((sd > 0.49) & (sd < 1.02)).all()
-    # What is left is noise: uncorrelated across variables, with its own past and with past values.
+    # The residuals are noise: uncorrelated across variables, over time, and with past values.
     past = np.hstack([errors[1:], errors[:-1], X[1:-2], X[:-3]])
     correlation = np.corrcoef(past.T)
     assert np.abs(correlation[:4, :4] - np.eye(4)).max() < 5 / np.sqrt(30_000)

@@ -1,4 +1,4 @@
-"""The solvers against finite differences, brute force, and their own promises."""
+"""Solvers, compared with finite differences, brute force and optimality conditions."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from polydag.optimize.pruning import prune
 from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.regression import extended_bic_penalty, fit_graph, select_parents
 from polydag.stats import GaussianStats, Regimes
+
+pytestmark = pytest.mark.portable
 
 Array = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None)
@@ -69,7 +71,7 @@ def test_acyclicity_is_zero_exactly_on_dags(name: str, seed: int, d: int) -> Non
 def test_acyclicity_is_infinite_outside_its_domain() -> None:
     beyond = np.array([[0.0, 2.0], [2.0, 0.0]])
     assert ACYCLICITY["logdet"]().value_and_grad(beyond)[0] == np.inf
-    assert ACYCLICITY["logdet"]().value_and_grad(beyond / 2)[0] == np.inf  # on the border: singular
+    assert ACYCLICITY["logdet"]().value_and_grad(beyond / 2)[0] == np.inf  # on the boundary: singular
     assert ACYCLICITY["expm"]().value_and_grad(beyond * 1e3)[0] == np.inf
 
 
@@ -250,7 +252,11 @@ def test_the_order_follows_knowledge() -> None:
     order, _ = conditional_variance_order(loss, tiers)
     assert order[0] == 3
     assert order[3] == 0
-    circle = [("x0", "x1"), ("x1", "x2"), ("x2", "x0")]  # wishes that form a cycle, and one demand
+    circle = [
+        ("x0", "x1"),
+        ("x1", "x2"),
+        ("x2", "x0"),
+    ]  # preferences that form a cycle, and one required edge
     wishes = Knowledge(forbidden=circle, required=[("x3", "x0")]).masks(names)
     order, _ = conditional_variance_order(loss, wishes)
     assert sorted(order) == [0, 1, 2, 3]
@@ -258,7 +264,7 @@ def test_the_order_follows_knowledge() -> None:
 
 
 def brute_force_objective(loss: LeastSquares, rate: float) -> float:
-    """The least objective over all orders: a lasso of each variable on those before it."""
+    """The lowest objective over all orders, with a lasso of each variable on its predecessors."""
     d = loss.d
     best = np.inf
     for order in itertools.permutations(range(d)):

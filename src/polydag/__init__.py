@@ -39,6 +39,9 @@ _HOMES = {
     "Edge": "polydag.graph",
     "Graph": "polydag.graph",
     "Knowledge": "polydag.knowledge",
+    "Network": "polydag.losses.settings",
+    "Series": "polydag.losses.settings",
+    "Privacy": "polydag.privacy.settings",
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
     "Regimes": "polydag.stats",
@@ -59,9 +62,6 @@ _HOMES = {
     "PC": "polydag.learners",
     "Tasks": "polydag.sources",
     "Parties": "polydag.sources",
-    "Privacy": "polydag.privacy.settings",
-    "Network": "polydag.losses.settings",
-    "Series": "polydag.losses.settings",
 }
 _MODULES = ("data", "formats", "metrics", "simulate", "sources")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from polydag.errors import DataError, UsageError
 from polydag.parameters import Instance, check, whole
 from polydag.privacy.settings import Privacy
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,17 @@ def party_tables(X: Any) -> PartyTables:
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"Two parties are called {twice[0]!r}. Give every party a name of its own.")
     return PartyTables(dict(zip(names, tables.values(), strict=True)), privacy, min_rows)
+
+
+def for_each_party(tables: Mapping[str, Any], build: Callable[[Any], T]) -> dict[str, T]:
+    """What a function makes of every party's table; a `DataError` names the party."""
+    result = {}
+    for name, table in tables.items():
+        try:
+            result[name] = build(table)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+    return result
 
 
 def _is_generator(tables: Any) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from polydag.federated.models.regimes import known_regimes
 from polydag.federated.protocol.programs import Local
 from polydag.privacy.masking.agreement import MIN_SITES, Agreement
 from polydag.privacy.settings import Privacy
-from polydag.stats import Regimes
 
 
 def open_statement() -> str:
@@ -20,7 +20,7 @@ def open_statement() -> str:
 
 def masked_statement(agreement: Agreement) -> str:
     """For sums under masks."""
-    n = len(agreement.members)
+    n = len(agreement.all_sites)
     return (
         f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
         f"together with up to {agreement.colluding} of the sites. The sums themselves and the graph are seen."
@@ -29,19 +29,11 @@ def masked_statement(agreement: Agreement) -> str:
 
 def noise_statement(privacy: Privacy, agreement: Agreement) -> str:
     """For differential privacy."""
-    colluding = min(agreement.colluding, (len(agreement.members) - 1) // 2)
+    colluding = min(agreement.colluding, (len(agreement.all_sites) - 1) // 2)
     return (
         f"All that is seen is ({privacy.epsilon:g}, {privacy.delta:g})-differentially private for any one "
         f"row, as long as no more than {colluding} sites reveal to the coordinator the noise they added."
     )
-
-
-def known_regimes(sites: Iterable[Local]) -> tuple[frozenset[str], ...]:
-    """The sets of variables that were intervened on anywhere; every site knows them."""
-    found: set[frozenset[str]] = set()
-    for site in sites:
-        found |= set(site.data.parts) if isinstance(site.data, Regimes) else {frozenset()}
-    return tuple(sorted(found, key=sorted))
 
 
 def unprotected_regimes(sites: Mapping[str, Local]) -> str:

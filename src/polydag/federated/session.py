@@ -101,12 +101,12 @@ def run_study(
     return _outcome(federation, protection)
 
 
-def _agreement(members: tuple[str, ...], privacy: Privacy, *, recover: bool) -> Agreement:
+def _agreement(all_sites: tuple[str, ...], privacy: Privacy, *, recover: bool) -> Agreement:
     """What the sites agree on, with a default quorum that is quick to run in one process."""
-    agreement = Agreement.default("", members, recover=recover, quorum=privacy.quorum)
+    agreement = Agreement.default("", all_sites, recover=recover, quorum=privacy.quorum)
     if privacy.quorum is None and not recover:
         quorum = min(agreement.quorum, LARGEST_DEFAULT_QUORUM)
-        agreement = Agreement.default("", members, recover=recover, quorum=quorum)
+        agreement = Agreement.default("", all_sites, recover=recover, quorum=quorum)
     agreement.check()
     return agreement
 

@@ -32,14 +32,14 @@ from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
-from polydag.scores import Score, make_score
+from polydag.scores import Score, ScoreName, kind_of, resolve
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory
 
-DISCRETE_SCORES = ("k2", "bdeu", "bds")
 # Parameters that all learners of posteriors share.
 POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
-    "score": one_of(*DISCRETE_SCORES, "bge"),
+    "score": ScoreName(),
+    "score_options": optional(Instance(Mapping, "a mapping of options to values")),
     "structure_prior": one_of("fair", "uniform"),
     "max_parents": whole(least=0),
     "method": one_of("auto", "exact", "mcmc"),
@@ -51,13 +51,23 @@ POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
 }
 
 
+def posterior_score(settings: Any, stats: Any) -> Score:
+    """The score of some statistics, with the options of a learner of posteriors."""
+    spec = resolve(settings.score, kind_of(settings.score) or "numbers")
+    sizes = spec.taken(equivalent_sample_size=settings.equivalent_sample_size)
+    own = standardized(stats) if spec.standardised else stats
+    return spec.make(own, **{**sizes, **(settings.score_options or {})})
+
+
 class BayesianDiscovery(StructureLearner):
     """The posterior probability of every edge, averaged over all orders of the variables or over all DAGs.
 
     Parameters
     ----------
-    score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for continuous variables, the others for discrete ones.
+    score : str
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+    score_options : mapping, optional
+        Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
         The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
         parent set.
@@ -158,6 +168,7 @@ class BayesianDiscovery(StructureLearner):
         self,
         *,
         score: str = "k2",
+        score_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
@@ -174,6 +185,7 @@ class BayesianDiscovery(StructureLearner):
         random_state: int | None = None,
     ) -> None:
         self.score = score
+        self.score_options = score_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
@@ -199,13 +211,11 @@ class BayesianDiscovery(StructureLearner):
             (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
         masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
-        options = {"equivalent_sample_size": self.equivalent_sample_size}
-        score = make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
-        self._finish(self._table(score, masks, edge_prior), masks)
+        self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
     def _statistics(self, source: Source) -> Any:
-        if self.score not in DISCRETE_SCORES:
-            return standardized(gaussian_statistics(source))
+        if kind_of(self.score) == "numbers":
+            return gaussian_statistics(source)
         if isinstance(source, InMemory):
             source = labelled(source, self.discretize, self.score)
         elif self.discretize is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.equivalence import EquivalenceLearner, Found
 from polydag.scores import Score
@@ -17,13 +20,20 @@ class BOSS(EquivalenceLearner):
     Parameters
     ----------
     penalty : float
-        Of the BIC: each edge must pay for this many times its parameters' `½ log n`. Only for score "bic".
-    score : {"auto", "bic", "bge", "bdeu", "bds", "k2"}
-        "auto" is BIC for numbers and BDeu for labels. "bge" scores standardised columns.
+        The penalty discount of scores that have one, such as "bic": each edge costs this many times
+        `½ log n`.
+    score : str
+        A name in `polydag.scores.SCORES`, or "auto": BIC for numbers and BDeu for labels. For numbers there
+        are "bic" and "bge" (which scores standardised columns), for labels "bdeu", "bds" and "k2".
+    score_options : mapping, optional
+        Options of the score, such as `{"equivalent_sample_size": 10}` for "bdeu".
+    max_parents : int, optional
+        No variable has more parents than this. Where counts are asked of a source that keeps its rows, it
+        bounds the tables and is 3 by default.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional
-        Taken by every learner; nothing is random here.
+        Accepted by every learner; this one is deterministic.
 
     Attributes
     ----------
@@ -31,6 +41,8 @@ class BOSS(EquivalenceLearner):
         The score of the class.
     dag_ : Graph
         One DAG of the class.
+    notes_ : tuple of str
+        What the fit decided by itself.
     order_ : list of str
         The order that the search ended with.
 
@@ -61,15 +73,19 @@ class BOSS(EquivalenceLearner):
         *,
         penalty: float = 1.0,
         score: str = "auto",
+        score_options: Mapping[str, Any] | None = None,
+        max_parents: int | None = None,
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:
         self.penalty = penalty
         self.score = score
+        self.score_options = score_options
+        self.max_parents = max_parents
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def _search(self, score: Score, masks: Masks | None) -> Found:
-        result = boss(score, knowledge=masks)
+    def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
+        result = boss(score, knowledge=masks, max_parents=max_parents)
         self.order_ = [score.names[i] for i in result.order]
         return result

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
-from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
-from polydag.learners.inputs import (
-    Discrete,
-    Gaussian,
-    discrete_counts,
-    gaussian_statistics,
-    knowledge_masks,
-    standardized,
-)
-from polydag.scores import SCORES, Score, make_score
+from polydag.learners.inputs import discrete_counts, gaussian_statistics, knowledge_masks, standardized
+from polydag.parameters import Constraint, Instance, number, optional, whole
+from polydag.scores import Score, ScoreName, kind_of, resolve
 from polydag.sources.interface import Source
-
-_DISCRETE = ("bdeu", "bds", "k2")
+from polydag.stats.count_tables import bound_on_tables
 
 
 class Found(Protocol):
-    """What a search ends with."""
+    """The result of a search."""
 
     @property
     def adjacency(self) -> NDArray[np.bool_]:
@@ -54,34 +46,40 @@ class EquivalenceLearner(StructureLearner):
         The score of the class.
     dag_ : Graph
         One DAG of the class.
+    notes_ : tuple of str
+        What the fit decided by itself.
     """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "penalty": number(above=0),
+        "score": ScoreName("auto"),
+        "score_options": optional(Instance(Mapping, "a mapping of options of the score")),
+        "max_parents": optional(whole(least=0)),
+    }
 
     penalty: float
     score: str
+    score_options: Mapping[str, Any] | None
+    max_parents: int | None
     knowledge: Knowledge | None
     score_: float
     dag_: Graph
+    notes_: tuple[str, ...]
 
     @abstractmethod
-    def _search(self, score: Score, masks: Masks | None) -> Found:
+    def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
         """The best class that the search finds."""
 
     def _fit(self, source: Source) -> None:
-        if self.score not in ("auto", *SCORES):
-            raise UsageError(f"score must be one of auto, {', '.join(SCORES)}; got {self.score!r}.")
-        labels = self.score in _DISCRETE if self.score != "auto" else source.is_discrete
-        name = self.score if self.score != "auto" else "bdeu" if labels else "bic"
-        options = {"penalty": self.penalty} if name == "bic" else {}
-        stats: Discrete | Gaussian
-        scored: Discrete | Gaussian
-        if labels:
-            stats = scored = discrete_counts(source)
-        else:
-            stats = gaussian_statistics(source)
-            # The prior of BGe has a scale; weights stay in the units of the data.
-            scored = standardized(stats) if name == "bge" else stats
+        kind = kind_of(self.score) or ("labels" if source.is_discrete else "numbers")
+        spec = resolve(self.score, kind)
+        stats: Any = discrete_counts(source) if kind == "labels" else gaussian_statistics(source)
+        options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
+        # A prior with a scale is for standardised columns; weights stay in the units of the data.
+        score = spec.make(standardized(stats) if spec.standardised else stats, **options)
+        max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
-        found = self._search(make_score(name, scored, **options), masks)
+        found = self._search(score, masks, max_parents)
         member = orientation.consistent_extension(found.adjacency)
         assert member is not None  # the search stays within classes of DAGs
         graph, self.dag_ = class_and_member(found.adjacency, member, stats)

@@ -154,8 +154,8 @@ class FederatedNotears(StructureLearner):
         method: str = "admm",
         schedule: Literal["default", "paper"] = "default",
         model: str = "linear",
-        network: Network = Network(),  # noqa: B008
-        series: Series = Series(),  # noqa: B008
+        network: Network = Network(),
+        series: Series = Series(),
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",

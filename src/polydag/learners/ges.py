@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.equivalence import EquivalenceLearner, Found
+from polydag.parameters import TRUTH, Constraint, optional, whole
 from polydag.scores import Score
 from polydag.search.ges.search import ges
 
@@ -16,19 +20,26 @@ class GES(EquivalenceLearner):
     Parameters
     ----------
     penalty : float
-        Of the BIC: each edge must pay for this many times its parameters' `½ log n`. Only for score "bic".
-    score : {"auto", "bic", "bge", "bdeu", "bds", "k2"}
-        "auto" is BIC for numbers and BDeu for labels. "bge" scores standardised columns.
+        The penalty discount of scores that have one, such as "bic": each edge costs this many times
+        `½ log n`.
+    score : str
+        A name in `polydag.scores.SCORES`, or "auto": BIC for numbers and BDeu for labels. For numbers there
+        are "bic" and "bge" (which scores standardised columns), for labels "bdeu", "bds" and "k2".
+    score_options : mapping, optional
+        Options of the score, such as `{"equivalent_sample_size": 10}` for "bdeu".
+    max_parents : int, optional
+        No variable has more parents than this. Where counts are asked of a source that keeps its rows, it
+        bounds the tables and is 3 by default.
     max_degree : int, optional
         No edge is added at a node that has this many.
     screen : bool, optional
         Whether two variables may be joined only if one edge between them would gain in the empty graph. It
         halves the false edges where columns outnumber rows, which is when it is done by default, and costs
-        true edges where rows abound.
+        true edges where there are many rows.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional
-        Taken by every learner; nothing is random here.
+        Accepted by every learner; this one is deterministic.
 
     Attributes
     ----------
@@ -36,6 +47,8 @@ class GES(EquivalenceLearner):
         The score of the class.
     dag_ : Graph
         One DAG of the class.
+    notes_ : tuple of str
+        What the fit decided by itself.
 
     Notes
     -----
@@ -57,11 +70,19 @@ class GES(EquivalenceLearner):
     0
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **EquivalenceLearner.constraints,
+        "max_degree": optional(whole(least=0)),
+        "screen": optional(TRUTH),
+    }
+
     def __init__(
         self,
         *,
         penalty: float = 1.0,
         score: str = "auto",
+        score_options: Mapping[str, Any] | None = None,
+        max_parents: int | None = None,
         max_degree: int | None = None,
         screen: bool | None = None,
         knowledge: Knowledge | None = None,
@@ -69,10 +90,18 @@ class GES(EquivalenceLearner):
     ) -> None:
         self.penalty = penalty
         self.score = score
+        self.score_options = score_options
+        self.max_parents = max_parents
         self.max_degree = max_degree
         self.screen = screen
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def _search(self, score: Score, masks: Masks | None) -> Found:
-        return ges(score, knowledge=masks, max_degree=self.max_degree, screen=self.screen)
+    def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
+        return ges(
+            score,
+            knowledge=masks,
+            max_degree=self.max_degree,
+            max_parents=max_parents,
+            screen=self.screen,
+        )

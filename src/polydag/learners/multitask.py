@@ -14,9 +14,9 @@ from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.bayesian_discovery import DISCRETE_SCORES, POSTERIOR_CONSTRAINTS
+from polydag.learners.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
 from polydag.learners.family_tables import tables_of, told_candidates
-from polydag.learners.inputs import knowledge_masks, standardized
+from polydag.learners.inputs import knowledge_masks
 from polydag.learners.task_tables import pooled, task_counts, task_statistics
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
@@ -38,7 +38,7 @@ from polydag.posterior.transfer import (
 from polydag.posterior.transfer.differences import Differences, from_joint, from_marginals, from_pool
 from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
-from polydag.scores import Score, make_score
+from polydag.scores import kind_of
 from polydag.sources.tasks import Tasks
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
@@ -64,9 +64,10 @@ class MultitaskDiscovery(StructureLearner):
         which makes networks sparser the more tasks there are.
     transfer_prior : TransferPrior, optional
         A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
-    score : {"k2", "bdeu", "bds", "bge"}
-        "bge" is for continuous variables, the others for discrete ones. It standardises the columns of each
-        task, from rows and from statistics alike, so that units do not matter.
+    score : str
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+    score_options : mapping, optional
+        Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
         The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
         parent set.
@@ -159,6 +160,7 @@ class MultitaskDiscovery(StructureLearner):
         combination: Literal["product", "star"] = "star",
         transfer_prior: TransferPrior | None = None,
         score: str = "k2",
+        score_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
@@ -179,6 +181,7 @@ class MultitaskDiscovery(StructureLearner):
         self.combination = combination
         self.transfer_prior = transfer_prior
         self.score = score
+        self.score_options = score_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
@@ -212,7 +215,7 @@ class MultitaskDiscovery(StructureLearner):
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # Refused before a long computation.
         self._require_fit(transfer, len(names), len(stats))
-        scores = [self._score(part) for part in stats]
+        scores = [posterior_score(self, part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = told_candidates(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
@@ -281,15 +284,11 @@ class MultitaskDiscovery(StructureLearner):
         return Fixed(float(self.lambda_), self.normaliser)
 
     def _statistics(self, tasks: Tasks) -> list[Any]:
-        if self.score in DISCRETE_SCORES:
+        if kind_of(self.score) == "labels":
             counts = task_counts(tasks, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
         stats = task_statistics(tasks)
-        return [standardized(part) for part in ([pooled(stats)] if self.transfer == "pool" else stats)]
-
-    def _score(self, stats: Any) -> Score:
-        options = {"equivalent_sample_size": self.equivalent_sample_size}
-        return make_score(self.score, stats, **(options if self.score in ("bdeu", "bds") else {}))
+        return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -13,19 +14,18 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.classes import class_and_member
 from polydag.learners.inputs import discrete_counts, gaussian_statistics, knowledge_masks
-from polydag.search.pc import SeparatingSets, pc
+from polydag.parameters import Constraint, Number, one_of, optional, whole
+from polydag.search.pc import COLLIDERS, SeparatingSets, pc
 from polydag.sources.interface import Source
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
-
-TESTS = ("auto", "fisher-z", "g2")
+from polydag.stats import CountTables, GaussianStats, Regimes
+from polydag.stats.count_tables import bound_on_tables
 
 
 class PC(StructureLearner):
-    """The PC algorithm: edges go where some set of neighbours makes their ends independent.
+    """The PC algorithm: an edge is removed where some set of neighbours makes its ends independent.
 
-    Order-independent (PC-stable, with colliders by vote): the order of the columns changes nothing.
-    Works on a table, on `GaussianStats` (a stream, a sum over parties, decorrelated rows) and on
-    `DiscreteCounts`.
+    Order-independent (PC-stable, with colliders by vote): the order of the columns does not matter. Works on
+    a table, on `GaussianStats` (a stream, a sum over parties, decorrelated rows) and on `CountTables`.
 
     Parameters
     ----------
@@ -39,14 +39,16 @@ class PC(StructureLearner):
         that separate i and j. With "conservative", edges whose direction rests on a mixed answer stay
         undirected.
     max_conditioning : int, optional
-        The most variables to condition on; without it the tests grow exponentially with the largest degree.
+        The most variables to condition on; without it the number of tests grows exponentially with the
+        largest degree. Where counts are asked of a source that keeps its rows, it bounds the tables and is 3
+        by default.
     knowledge : Knowledge, optional
         Required edges are kept and directed; pairs forbidden both ways are not tested; forbidden directions
         and tiers direct edges and leave out of the conditioning sets what cannot be a cause.
     n_jobs : int
         Threads; -1 for all cores. The result does not depend on it.
     random_state : int, optional
-        Taken by every learner; nothing is random here.
+        Accepted by every learner; this one is deterministic.
 
     Attributes
     ----------
@@ -62,9 +64,11 @@ class PC(StructureLearner):
         level, tests, removed, skipped: one row a size of conditioning sets. A test is skipped when its set is
         too large for the rows: `n - |S| - 3 <= 0`, or for G² no or too many degrees of freedom.
     ambiguous_ : list of (name, name, name)
-        Unshielded triples of which the tests do not tell whether they are colliders.
+        Unshielded triples for which the tests do not decide whether they are colliders.
     conflicts_ : list of (name, name, name)
-        Colliders found but not drawn, since surer ones contradict them.
+        Colliders found but not drawn, since more certain ones contradict them.
+    notes_ : tuple of str
+        What the fit decided by itself.
 
     References
     ----------
@@ -80,7 +84,16 @@ class PC(StructureLearner):
     0
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "alpha": Number(above=0, most=1 - 1e-12),
+        "test": one_of("auto", "fisher-z", "g2"),
+        "colliders": one_of(*COLLIDERS),
+        "max_conditioning": optional(whole(least=0)),
+        "n_jobs": whole(least=-1),
+    }
+
     dag_: Graph
+    notes_: tuple[str, ...]
     pvalues_: pd.DataFrame
     separating_sets_: SeparatingSets
     ambiguous_: list[tuple[str, str, str]]
@@ -106,15 +119,14 @@ class PC(StructureLearner):
         self.random_state = random_state
 
     def _fit(self, source: Source) -> None:
-        if self.test not in TESTS:
-            raise UsageError(f"test must be one of {', '.join(TESTS)}; got {self.test!r}.")
         stats = _statistics(source, self.test)
         names = stats.names
+        max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
         result = pc(
             stats,
             alpha=self.alpha,
             colliders=self.colliders,
-            max_conditioning=self.max_conditioning,
+            max_conditioning=max_conditioning,
             knowledge=knowledge_masks(self.knowledge, names),
             n_jobs=self.n_jobs,
         )
@@ -127,13 +139,13 @@ class PC(StructureLearner):
             graph,
             raw_weights=graph.weights,
             history=result.levels,
-            pruned=[(Edge(a, b, 1.0), "knowledge makes a cycle of it") for a, b in result.dropped],
+            pruned=[(Edge(a, b, 1.0), "part of a cycle with knowledge") for a, b in result.dropped],
             converged=True,
             n_iter=len(result.levels),
         )
 
 
-def _statistics(source: Source, test: str) -> GaussianStats | DiscreteCounts:
+def _statistics(source: Source, test: str) -> GaussianStats | CountTables:
     """Gaussian statistics or counts, as the test needs or the data suggest."""
     if not (test == "g2" or (test == "auto" and source.is_discrete)):
         stats = gaussian_statistics(source)

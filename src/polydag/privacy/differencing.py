@@ -7,7 +7,7 @@ only if afterwards every class that has been in any sum has at least `min_sites`
 sums is a combination of the sums over classes, so none ever reveals a sum over fewer sites, unless sites
 collude.
 
-The sites enforce this rule. For that they must know of every sum, and they do: either all members take part
+The sites enforce this rule. For that they must know of every sum, and they do: either all sites take part
 in it, or more than half of them must help to open it, so any two sums have a witness in common.
 """
 
@@ -55,18 +55,18 @@ def _classes(sets: Sets) -> list[set[str]]:
     return list(classes.values())
 
 
-def groups(members: Sequence[str], min_sites: int = MIN_SITES) -> tuple[tuple[str, ...], ...]:
-    """The members in groups of `min_sites` or slightly more; sums over unions of groups obey the rule.
+def groups(all_sites: Sequence[str], min_sites: int = MIN_SITES) -> tuple[tuple[str, ...], ...]:
+    """The sites in groups of `min_sites` or slightly more; sums over unions of groups obey the rule.
 
     Examples
     --------
     >>> groups(list("abcdefgh"))
     (('a', 'b', 'c', 'd'), ('e', 'f', 'g', 'h'))
     """
-    count = max(len(members) // min_sites, 1)
-    size, rest = divmod(len(members), count)
+    count = max(len(all_sites) // min_sites, 1)
+    size, rest = divmod(len(all_sites), count)
     starts = [k * size + min(k, rest) for k in range(count + 1)]
-    return tuple(tuple(members[a:b]) for a, b in itertools.pairwise(starts))
+    return tuple(tuple(all_sites[a:b]) for a, b in itertools.pairwise(starts))
 
 
 def complete_groups(sets: Sets, present: Sequence[str], divided: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""The papers' tables and figures again, one module a paper."""
+"""Reproduce the tables and figures of the papers, with one module per paper."""

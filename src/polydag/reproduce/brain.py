@@ -1,13 +1,13 @@
 """Section VI of the tasks paper: two groups of subjects, brain regions, four levels of activity.
 
-The paper's own scans are not public. In their place stand simulated ones of the same size (86 controls and 74
-patients, 150 regions, 384 scans each), whose truth is known, and the ABIDE series of `POLYDAG_DATA` (116
-regions, 2,250 scans of controls and 2,060 of people with autism). Series are detrended by a sliding mean and
-cut into four levels around it, as the paper does.
+The paper's scans are not public. We use simulated scans of the same size (86 controls and 74 patients, 150
+regions, 384 scans each) with a known network, and the ABIDE series in `POLYDAG_DATA` (116 regions, 2,250
+scans of controls and 2,060 of people with autism). As in the paper, series are detrended by a sliding mean
+and discretised into four levels around it.
 
-Scans of a subject are not independent rows, and subjects differ: posteriors from concatenated scans are too
-sure of themselves. Beside them stand the middle 90 % over draws of whole subjects with replacement. The ABIDE
-files do not say where subjects begin: blocks of about 150 scans stand in for them. `notes` says so beside the
+Scans of a subject are not independent rows, and subjects differ, so posteriors from concatenated scans are
+overconfident. We therefore also report the central 90 % over bootstrap samples of whole subjects. The ABIDE
+files do not mark where subjects begin; blocks of about 150 scans are used instead. `notes` says so beside the
 results.
 """
 
@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import simulate
+from polydag.arrays import Array, Mask
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.learners.multitask import MultitaskDiscovery
@@ -34,22 +35,21 @@ from polydag.progress import report
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, stacked
 from polydag.reproduce.ranking import paired
 
-Array = NDArray[np.float64]
 Levels = NDArray[np.int8]
 
 REGIONS, SCANS = 150, 384
 SUBJECTS = {"controls": 86, "patients": 74}
-SMALL = (2, 5, 10, 20)  # subjects of each group in figure 6
-FEW = 10  # subjects of each group in figure 7, beside all of them
+SMALL = (2, 5, 10, 20)  # subjects per group in figure 6
+FEW = 10  # subjects per group in figure 7, in addition to all
 WINDOW = 21
-BLOCK = 150  # scans, about, that stand in for a subject of ABIDE
+BLOCK = 150  # approximate number of scans that represent one ABIDE subject
 METHODS = ("MTL", "STL")
 _EDGES, _LOST, _DIFFERENT = 180, 0.1, 0.15
-_SHOWN = 0.01  # edges below this mean probability are left out of figure 7's table
+_SHOWN = 0.01  # edges below this mean probability are omitted from the table of figure 7
 
 
 class Group(NamedTuple):
-    """The levels of each subject's scans."""
+    """The discretised scans of each subject."""
 
     names: tuple[str, ...]
     subjects: list[Levels]
@@ -59,7 +59,7 @@ Groups = Mapping[str, Group]
 
 
 def detrended(series: Array, window: int = WINDOW) -> Array:
-    """Each column less its mean over a sliding window, which is cut off at the ends."""
+    """Each column minus its mean over a sliding window, which is truncated at the ends."""
     total = np.cumsum(np.vstack([np.zeros(series.shape[1]), series]), axis=0)
     where = np.arange(len(series))
     low, high = np.maximum(where - window // 2, 0), np.minimum(where + window // 2 + 1, len(series))
@@ -68,7 +68,7 @@ def detrended(series: Array, window: int = WINDOW) -> Array:
 
 
 def four_levels(series: Array) -> Levels:
-    """Very low, low, high, very high: below and above the mean, by more than a standard deviation or less."""
+    """Discretise into very low, low, high and very high, at the mean and one standard deviation around it."""
     z = (series - series.mean(axis=0)) / series.std(axis=0)
     levels: Levels = np.digitize(z, [-1.0, 0.0, 1.0]).astype(np.int8)
     return levels
@@ -76,7 +76,7 @@ def four_levels(series: Array) -> Levels:
 
 @cache
 def simulated(seed: int = 0, regions: int = REGIONS, scans: int = SCANS) -> dict[str, Group]:
-    """Groups of the paper's size; each lacks a tenth of the common edges, and subjects' weights vary."""
+    """Groups of the paper's size; each lacks a tenth of the common edges; weights vary between subjects."""
     rng = np.random.default_rng(seed)
     common = simulate.dag(
         regions, n_edges=round(_EDGES * regions / REGIONS), weight_range=(0.35, 0.6), random_state=rng
@@ -101,10 +101,10 @@ def _subject(truth: Graph, scans: int, rng: np.random.Generator) -> Levels:
 
 @cache
 def abide() -> dict[str, Group]:
-    """The ABIDE groups in blocks of consecutive scans, equally long but for one scan."""
+    """The ABIDE groups in blocks of consecutive scans, whose lengths differ by at most one."""
     folder = os.environ.get("POLYDAG_DATA")
     if not folder:
-        raise DataError("The ABIDE series are reference data: set POLYDAG_DATA to its folder.")
+        raise DataError("The ABIDE series are reference data: set POLYDAG_DATA to the folder of the data.")
     groups = {}
     for name, file in (("control", "abide_aal116_control"), ("autism", "abide_aal116_autism")):
         frame = pd.read_csv(Path(folder) / "fmri" / f"{file}.csv.gz")
@@ -114,7 +114,7 @@ def abide() -> dict[str, Group]:
 
 
 def data_sets() -> dict[str, Groups]:
-    """The simulated groups, and ABIDE's where the reference data is at hand."""
+    """The simulated groups, and the ABIDE groups if the reference data are available."""
     found: dict[str, Groups] = {"simulated": simulated()}
     if os.environ.get("POLYDAG_DATA"):
         found["abide"] = abide()
@@ -124,9 +124,10 @@ def data_sets() -> dict[str, Groups]:
 def learned(
     tables: Mapping[str, Sequence[Levels]], method: str, settings: Mapping[str, Any], seed: int = 0
 ) -> Fits:
-    """The posterior of every edge in each group, from the scans of some subjects.
+    """The posterior probability of every edge in each group, from the scans of some subjects.
 
-    Draws of subjects have seeds of their own, so that what chains leave open shows in how draws vary.
+    Each sample of subjects has its own seed, so that Monte Carlo error contributes to the variation between
+    samples.
     """
     frames = {
         name: pd.DataFrame(np.concatenate(list(subjects))).astype(pd.CategoricalDtype([0, 1, 2, 3]))
@@ -144,14 +145,16 @@ def learned(
 
 
 def settings_of(preset: str) -> dict[str, Any]:
-    """The paper's numbers of steps (5,000 of burn-in, 1,000 draws, one in ten), or until chains agree."""
+    """The paper's chain lengths (5,000 burn-in steps, 1,000 draws, thinning 10), or until convergence."""
     if preset == "published":
         return {"chains": Chains(bucket_size=10, burn_in=5000, n_steps=15_000, n_chains=1)}
     return {"n_jobs": 2}
 
 
-def _drawn(groups: Groups, count: int | None, seed: int, replace: bool = False) -> dict[str, list[Levels]]:
-    """Some subjects of each group; all of them, drawn with replacement, where no number is given."""
+def _sampled_subjects(
+    groups: Groups, count: int | None, seed: int, replace: bool = False
+) -> dict[str, list[Levels]]:
+    """A random sample of subjects from each group, as large as the group if `count` is None."""
     rng = np.random.default_rng([seed, count or 0])
     return {
         name: [
@@ -162,19 +165,19 @@ def _drawn(groups: Groups, count: int | None, seed: int, replace: bool = False) 
     }
 
 
-def _everyone(groups: Groups) -> dict[str, list[Levels]]:
+def _all_subjects(groups: Groups) -> dict[str, list[Levels]]:
     return {name: group.subjects for name, group in groups.items()}
 
 
 def small_samples(trials: int, preset: str) -> dict[str, pd.DataFrame]:
-    """Figure 6: mean posteriors of non-edges and of edges (what all subjects show) from few subjects."""
+    """Figure 6: mean posteriors of non-edges and edges, as defined by all subjects, from few subjects."""
     settings = settings_of(preset)
     tables, each = [], []
     for data, groups in data_sets().items():
         counts = [k for k in SMALL if all(k < len(group.subjects) for group in groups.values())]
         steps = 1 + len(counts) * trials
         report(f"figure 6, {data}", 0, steps, "all subjects")
-        whole = kept(f"brain truth {preset} {data}", partial(learned, _everyone(groups), "STL", settings))
+        whole = kept(f"brain truth {preset} {data}", partial(learned, _all_subjects(groups), "STL", settings))
         drawn = []
         for k, count in enumerate(counts):
             own = []
@@ -183,7 +186,7 @@ def small_samples(trials: int, preset: str) -> dict[str, pd.DataFrame]:
                 report(f"figure 6, {data}", 1 + k * trials + trial, steps, note)
 
                 def compute(groups: Groups = groups, count: int = count, trial: int = trial) -> Fits:
-                    some = _drawn(groups, count, trial)
+                    some = _sampled_subjects(groups, count, trial)
                     return stacked([learned(some, method, settings, trial + 1) for method in METHODS])
 
                 own.append(kept(f"brain small {preset} {data} {count} {trial}", compute))
@@ -206,7 +209,7 @@ def small_samples(trials: int, preset: str) -> dict[str, pd.DataFrame]:
 
 
 def _small_rows(
-    found: Fits, true: NDArray[np.bool_], labels: dict[str, str], counts: Sequence[int], groups: Sequence[str]
+    found: Fits, true: Mask, labels: dict[str, str], counts: Sequence[int], groups: Sequence[str]
 ) -> pd.DataFrame:
     off = ~np.eye(true.shape[-1], dtype=bool)
     rows: list[dict[str, Any]] = []
@@ -232,7 +235,7 @@ def _small_rows(
 
 
 def tests(table: pd.DataFrame) -> pd.DataFrame:
-    """Figure 6's paired t-tests of MTL against STL, over draws and groups."""
+    """The paired t-tests of figure 6, MTL against STL, over samples and groups."""
     rows = []
     for (data, count), part in table.groupby(["data", "subjects"], sort=False):
         for what in ("non_edges", "edges"):
@@ -243,16 +246,18 @@ def tests(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
-    """Figure 7: posteriors of MTL from all scans, and over draws of few subjects and of as many as all.
+    """Figure 7: MTL posteriors from all scans, and over bootstrap samples of few and of all subjects.
 
-    Of each group, and the first group's less the second's: what the study is about.
+    Results are given for each group, and for the first group minus the second, the aim of the study.
     """
     settings = settings_of(preset)
-    parts, apart, each, regions = [], [], [], []
+    parts, differences, each, regions = [], [], [], []
     for data, groups in data_sets().items():
         steps = 1 + 2 * trials
         report(f"figure 7, {data}", 0, steps, "all scans")
-        whole = kept(f"brain networks {preset} {data}", partial(learned, _everyone(groups), "MTL", settings))
+        whole = kept(
+            f"brain networks {preset} {data}", partial(learned, _all_subjects(groups), "MTL", settings)
+        )
         each.append(chains(whole, {"data": [data], "subjects": ["all"], "draw": ["every scan"]}))
         names = next(iter(groups.values())).names
         regions.append(pd.DataFrame({"data": data, "region": names}))
@@ -264,7 +269,7 @@ def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
                 report(f"figure 7, {data}", 1 + k * trials + trial, steps, note)
 
                 def compute(groups: Groups = groups, count: int | None = count, trial: int = trial) -> Fits:
-                    some = _drawn(groups, count, trial + 1, replace=True)
+                    some = _sampled_subjects(groups, count, trial + 1, replace=True)
                     return learned(some, "MTL", settings, trial + 1)
 
                 again.append(kept(f"brain networks {preset} {data} {many} {trial}", compute))
@@ -273,11 +278,11 @@ def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
             labels = {"data": data, "subjects": str(many)}
             at_once = whole if count is None else None
             parts.append(_network_rows(labels, drawn, at_once, names, list(groups)))
-            apart.append(_difference_rows(labels, drawn, at_once, names, list(groups)))
+            differences.append(_difference_rows(labels, drawn, at_once, names, list(groups)))
         report(f"figure 7, {data}", steps, steps)
     return {
         "figure7": pd.concat(parts, ignore_index=True),
-        "figure7_differences": pd.concat(apart, ignore_index=True),
+        "figure7_differences": pd.concat(differences, ignore_index=True),
         "figure7_regions": pd.concat(regions, ignore_index=True),
         f"{CHAINS}figure7": pd.concat(each, ignore_index=True),
     }
@@ -286,7 +291,7 @@ def networks(trials: int, preset: str) -> dict[str, pd.DataFrame]:
 def _network_rows(
     labels: dict[str, str], drawn: Fits, whole: Fits | None, names: Sequence[str], groups: Sequence[str]
 ) -> pd.DataFrame:
-    """Edges of each group; `probability` is that of all scans at once, which few subjects do not have."""
+    """The edges of each group; `probability` is from all scans, and is missing for few subjects."""
     how = agreement(drawn if whole is None else stacked([whole, *(drawn.at(k) for k in range(len(drawn.P)))]))
     parts = [
         _spread(drawn.P[:, g], None if whole is None else whole.P[g], names, {**labels, "group": group})
@@ -298,10 +303,10 @@ def _network_rows(
 def _difference_rows(
     labels: dict[str, str], drawn: Fits, whole: Fits | None, names: Sequence[str], groups: Sequence[str]
 ) -> pd.DataFrame:
-    """How much more probable connections and edges are in the first group, those that differ most first.
+    """How much more probable connections and edges are in the first group, largest differences first.
 
-    A connection is an edge in either direction: directions differ between groups where neither can be known.
-    `sure` are differences with the same sign in the middle 90 % of the draws.
+    A connection is an edge in either direction; directions that are not identified may differ between groups.
+    A difference is `sure` if it has the same sign throughout the central 90 % of the samples.
     """
     parts = []
     for what, of in (("connection", _connections), ("edge", np.asarray)):
@@ -315,12 +320,12 @@ def _difference_rows(
 
 
 def _connections(D: Array) -> Array:
-    """Both directions together, in the upper triangle."""
+    """The sum of both directions, in the upper triangle."""
     return np.triu(D + np.swapaxes(D, -1, -2), 1)
 
 
 def _spread(each: Array, whole: Array | None, names: Sequence[str], labels: dict[str, str]) -> pd.DataFrame:
-    """The mean over draws and the middle 90 % of them, beside the value of all scans at once."""
+    """The mean and the central 90 % over samples, beside the value from all scans."""
     mean, (low, high) = each.mean(axis=0), np.quantile(each, [0.05, 0.95], axis=0)
     at_once = np.full_like(mean, np.nan) if whole is None else whole
     i, j = np.nonzero(np.fmax(np.abs(mean), np.abs(at_once)) >= _SHOWN)
@@ -331,26 +336,27 @@ def _spread(each: Array, whole: Array | None, names: Sequence[str], labels: dict
 
 
 def notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
-    """What must be known of figures 6 and 7."""
+    """Caveats of figures 6 and 7."""
     if not {"figure6", "figure7"} & set(found):
         return []
-    said = [
-        "Scans of a subject are not independent rows, so posteriors from concatenated scans are too sure of "
-        "themselves. Rely on how they vary over draws of whole subjects (columns low and high of figure7.csv "
-        "and, for differences between the groups, figure7_differences.csv: the middle 90 %).",
-        "The paper's own scans are not public: those called simulated are drawn from a known network, at the "
+    caveats = [
+        "Scans of a subject are not independent rows, so posteriors from concatenated scans are "
+        "overconfident. Rely on their variation over bootstrap samples of whole subjects instead: columns "
+        "low and high (central 90 %) of figure7.csv and, for differences between the groups, "
+        "figure7_differences.csv.",
+        "The paper's scans are not public: the data called simulated are drawn from a known network, at the "
         "paper's size.",
     ]
     if any("abide" in set(table["data"]) for name, table in found.items() if name in ("figure6", "figure7")):
-        said.append(
-            f"The ABIDE files do not say where subjects begin: blocks of about {BLOCK} consecutive scans "
-            "stand in for subjects, and may hold scans of two."
+        caveats.append(
+            f"The ABIDE files do not mark where subjects begin: blocks of about {BLOCK} consecutive scans "
+            "represent subjects, and may contain scans of two."
         )
-    return said
+    return caveats
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Figure 6 as lines; figure 7 as heat maps of mean posteriors, for each set of data and few or all."""
+    """Figure 6 as line charts; figure 7 as heat maps of mean posteriors, by data set and sample size."""
     drawn: dict[str, str] = {}
     if "figure6" in found:
         drawn["figure6"] = line_charts(_small_panels(found["figure6"]))
@@ -363,24 +369,24 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def _small_panels(table: pd.DataFrame) -> list[Panel]:
-    """Edges on the scale of probabilities; non-edges, which are close to 0, on one for all sets of data."""
+    """Edges on a scale from 0 to 1; non-edges, which are close to 0, on a common smaller scale."""
     few = table.groupby(["data", "subjects", "method"])["non_edges"]
     tops = {"edges": 1.0, "non_edges": float((few.mean() + few.std().fillna(0.0)).max())}
     panels = []
     for data, part in table.groupby("data", sort=False):
-        places = list(dict.fromkeys(part["subjects"]))
+        sizes = list(dict.fromkeys(part["subjects"]))
         for what, title in (("non_edges", "non-edges"), ("edges", "edges")):
             lines = []
             for method in METHODS:
                 by_size = part[part["method"] == method].groupby("subjects")[what]
                 lines.append(Line(method, by_size.mean().tolist(), by_size.std().fillna(0.0).tolist()))
             title = f"mean posterior of {title}, {data}"
-            panels.append(Panel(title, "subjects of each group", places, lines, tops[what]))
+            panels.append(Panel(title, "subjects per group", sizes, lines, tops[what]))
     return panels
 
 
 def _heat(table: pd.DataFrame, names: Sequence[str]) -> str:
-    """Every region has its place, with an edge or without."""
+    """Heat maps with all regions, including those without edges."""
     where = {name: k for k, name in enumerate(names)}
     maps = []
     for group, own in table.groupby("group", sort=False):

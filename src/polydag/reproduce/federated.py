@@ -1,11 +1,11 @@
 """Figures 1 to 5 of the federated paper (Ng and Zhang 2022).
 
-Every run is one piece of work: an interrupted reproduction goes on where it stopped. Beside the paper's three
-methods stand ours: ADMM with its default schedule, and pooling (by moments where the model is linear).
+Every run is one piece of work, so an interrupted reproduction continues where it stopped. Besides the paper's
+three methods there are ours: ADMM with its default schedule, and pooling (by moments if the model is linear).
 
-NOTEARS-ADMM is Algorithm 1 to the letter: every client's rows are centred on their own mean, as in the
-published code, and W may have self-loops until h forbids them, as in Problem (3). Without either
-(`schedule="paper"` centres on the common mean and has no self-loops) it finds more true edges.
+NOTEARS-ADMM is exactly Algorithm 1: the rows of every party are centred at their own mean, as in the
+published code, and W may have self-loops until h forbids them, as in Problem (3). Without these two features
+(`schedule="paper"` centres at the common mean and excludes self-loops) it finds more true edges.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ from polydag import metrics, simulate
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.federated import Coordinator, Site
-from polydag.federated import run as carry
+from polydag.federated import run as run_rounds
 from polydag.federated.methods.admm import Admm
-from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.schedules import Paper
 from polydag.federated.models.linear import PAPER_LAMBDA, PAPER_THRESHOLD, SINGLE_PARTY_LAMBDA
 from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.models.regimes import variable_groups
-from polydag.federated.party_tables import PartyTables
 from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.federated import FederatedNotears
@@ -41,6 +39,7 @@ from polydag.learners.notears import Notears
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.privacy.settings import Privacy
 from polydag.progress import report
+from polydag.sources import Parties
 from polydag.stats import GaussianStats
 
 TABLES = (1, 2, 3, 4, 5)
@@ -54,7 +53,7 @@ NONLINEAR = ("NOTEARS-MLP-ADMM", "NOTEARS-MLP-Voting", "NOTEARS-MLP-Best", "ADMM
 
 
 class Sample(NamedTuple):
-    """One data set, divided over parties."""
+    """A data set, divided over parties."""
 
     truth: Graph
     parts: list[pd.DataFrame]
@@ -64,7 +63,7 @@ Finder = Callable[[Sample], Mapping[str, Graph]]
 
 
 class Setting(NamedTuple):
-    """A place on a figure's horizontal axis: its chart, how to draw a data set, what finds graphs in it."""
+    """A point on the horizontal axis of a figure: its chart, how to draw data, and how to find graphs."""
 
     chart: str
     axis: str
@@ -74,7 +73,7 @@ class Setting(NamedTuple):
 
 
 def divided(rows: pd.DataFrame, k: int) -> list[pd.DataFrame]:
-    """The rows in k parts of equal size, as far as that goes."""
+    """The rows in k parts of nearly equal size."""
     return [rows.iloc[part] for part in np.array_split(np.arange(len(rows)), k)]
 
 
@@ -103,22 +102,24 @@ def sachs(k: int) -> Callable[[int], Sample]:
 
 
 def sachs_files() -> tuple[Path, Path]:
-    """The rows and the edges of the Sachs data, both of them there."""
+    """The files with the rows and the edges of the Sachs data, after checking that they exist."""
     if "POLYDAG_DATA" not in os.environ:
-        raise DataError("Figure 3 needs the Sachs data: set POLYDAG_DATA to the folder with reference data.")
+        raise DataError(
+            "Figure 3 needs the Sachs data: set POLYDAG_DATA to the folder of the reference data."
+        )
     folder = Path(os.environ["POLYDAG_DATA"]) / "sachs"
     files = folder / "sachs_observational_853.csv", folder / "sachs_dag_17edges.csv"
     for file in files:
         if not file.is_file():
             raise DataError(
-                f"Figure 3 needs {file}, which is not there: set POLYDAG_DATA to the folder with reference "
-                "data."
+                f"Figure 3 needs {file}, which does not exist: set POLYDAG_DATA to the folder of the "
+                "reference data."
             )
     return files
 
 
 def nonlinear(d: int, n: int, k: int) -> Callable[[int], Sample]:
-    """Section 6: the same graphs; each variable is a random network of its parents, plus noise."""
+    """Section 6: the same graphs, with each variable a random network of its parents plus noise."""
 
     def draw(seed: int) -> Sample:
         rng = np.random.default_rng([seed, d, n])
@@ -129,7 +130,7 @@ def nonlinear(d: int, n: int, k: int) -> Callable[[int], Sample]:
 
 
 def settings(figure: int) -> list[Setting]:
-    """The places of a figure."""
+    """The points on the horizontal axis of a figure."""
     if figure == 1:
         return [Setting("n = 3d, K = 10", "d", d, simulated(d, 3 * d, 10), graphs) for d in (10, 20, 50, 100)]
     if figure == 2:
@@ -147,16 +148,16 @@ def settings(figure: int) -> list[Setting]:
 
 
 def graphs(sample: Sample) -> dict[str, Graph]:
-    """What each linear method finds."""
+    """The graph found by each linear method."""
     vote, best = _alone(sample, lambda: Notears(lambda_=SINGLE_PARTY_LAMBDA, threshold=PAPER_THRESHOLD))
-    ours = FederatedNotears().fit(_in_the_open(sample.parts)).graph_
-    statistics = {f"site {k}": GaussianStats.from_data(part) for k, part in enumerate(sample.parts, start=1)}
-    pooled = Notears().fit(summed_moments(statistics, Privacy(mode="none"))[0]).graph_
+    parties = _in_the_open(sample.parts)
+    ours = FederatedNotears().fit(parties).graph_
+    pooled = Notears().fit(parties).graph_
     return dict(zip(LINEAR, (as_published(sample.parts), vote, best, ours, pooled), strict=True))
 
 
 def network_graphs(sample: Sample) -> dict[str, Graph]:
-    """What each method with neural networks finds; a party alone has the published penalties."""
+    """The graph found by each neural network method; single parties use the published penalties."""
     from polydag.federated.models.networks import PAPER_LAMBDA2, Networks
     from polydag.learners.nonlinear import NotearsMLP
 
@@ -176,34 +177,34 @@ def network_graphs(sample: Sample) -> dict[str, Graph]:
     return dict(zip(NONLINEAR, (paper, vote, best, ours, pooled), strict=True))
 
 
-def _in_the_open(parts: Sequence[pd.DataFrame]) -> PartyTables:
-    return PartyTables({f"site {k}": part for k, part in enumerate(parts, start=1)}, Privacy(mode="none"))
+def _in_the_open(parts: Sequence[pd.DataFrame]) -> Parties:
+    return Parties(parts, privacy=Privacy(mode="none"))
 
 
 def as_published(parts: Sequence[pd.DataFrame]) -> Graph:
-    """Algorithm 1 with every party's rows about their own mean, and self-loops forbidden by h alone."""
+    """Algorithm 1 with the rows of every party centred at their own mean; only h excludes self-loops."""
     names = tuple(map(str, parts[0].columns))
-    nothing = np.zeros((len(names), len(names)), dtype=bool)
+    no_edges = np.zeros((len(names), len(names)), dtype=bool)
     group = variable_groups(names, [frozenset()])
     model = LinearCoordinator(
-        names, Masks(nothing, nothing), group, PAPER_LAMBDA, PAPER_THRESHOLD, "expm", scaled=False
+        names, Masks(no_edges, no_edges), group, PAPER_LAMBDA, PAPER_THRESHOLD, "expm", scaled=False
     )
     sites = {
         f"site {k}": Site(LinearParty(GaussianStats.from_data(part - part.mean())), min_rows=1)
         for k, part in enumerate(parts, start=1)
     }
-    weights = carry(Coordinator(Admm(model, Paper())), sites).coordinator.result["weights"]
+    weights = run_rounds(Coordinator(Admm(model, Paper())), sites).coordinator.result["weights"]
     return Graph.from_weights(np.where(np.eye(len(names), dtype=bool), 0.0, weights), names)
 
 
 def _alone(sample: Sample, learner: Callable[[], Any]) -> tuple[Graph, Graph]:
-    """What more than half of the parties find alone, cycles included; and the best of their graphs."""
+    """The edges that more than half of the parties find alone, possibly with cycles; and the best graph."""
     found = []
     for k, part in enumerate(sample.parts):
         report("parties alone", k, len(sample.parts))
         try:
             found.append(learner().fit(part).graph_)
-        except DataError:  # rows that do not vary
+        except DataError:  # constant columns
             found.append(Graph(np.zeros((part.shape[1], part.shape[1])), part.columns))
     share = np.mean([graph.adjacency for graph in found], axis=0)
     best = min(found, key=lambda graph: metrics.shd(true=sample.truth, estimate=graph))
@@ -211,7 +212,7 @@ def _alone(sample: Sample, learner: Callable[[], Any]) -> tuple[Graph, Graph]:
 
 
 def measured(setting: Setting, seed: int) -> dict[str, NDArray[Any]]:
-    """The names of the methods, and one row of metrics for each."""
+    """The names of the methods, and one row of metrics per method."""
     sample = setting.draw(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -224,26 +225,26 @@ def measured(setting: Setting, seed: int) -> dict[str, NDArray[Any]]:
 
 
 def run(figures: Iterable[int], seeds: int, preset: str = "ours") -> dict[str, pd.DataFrame]:
-    """Means and standard errors over `seeds` data sets a place."""
+    """Means and standard errors over `seeds` data sets per point."""
     if preset != "ours":
-        raise UsageError(f"The federated paper has no preset {preset!r}; leave --preset out.")
+        raise UsageError(f"The federated paper has no preset {preset!r}; omit --preset.")
     wanted = list(figures)
     if unknown := [number for number in wanted if number not in TABLES]:
         raise UsageError(
             f"The federated paper's figures are {', '.join(map(str, TABLES))}; got {unknown[0]}."
         )
     if 3 in wanted:
-        sachs_files()  # what is missing is told before hours of other figures
+        sachs_files()  # fail early if a file is missing, not after hours of other figures
     return {f"figure{figure}": _figure(figure, seeds) for figure in wanted}
 
 
 def _figure(figure: int, seeds: int) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    places = settings(figure)
-    for number, setting in enumerate(places):
+    points = settings(figure)
+    for number, setting in enumerate(points):
         found = []
         for seed in range(seeds):
-            report(f"figure {figure}", number * seeds + seed, len(places) * seeds,
+            report(f"figure {figure}", number * seeds + seed, len(points) * seeds,
                    f"{setting.chart}, {setting.axis} {setting.x}, run {seed + 1}")  # fmt: skip
 
             def compute(seed: int = seed, setting: Setting = setting) -> dict[str, NDArray[Any]]:
@@ -253,18 +254,18 @@ def _figure(figure: int, seeds: int) -> pd.DataFrame:
         values = np.array([each["measured"] for each in found], dtype=float)
         mean = np.nanmean(values, axis=0)
         error = np.nanstd(values, axis=0, ddof=1 if seeds > 1 else 0) / np.sqrt(seeds)
-        place = {"chart": setting.chart, "axis": setting.axis, "x": setting.x}
+        labels = {"chart": setting.chart, "axis": setting.axis, "x": setting.x}
         for m, method in enumerate(found[0]["methods"].tolist()):
-            row: dict[str, Any] = {**place, "method": method, "runs": seeds}
+            row: dict[str, Any] = {**labels, "method": method, "runs": seeds}
             for k, name in enumerate(METRICS):
                 row |= {name: mean[m, k], f"{name}_se": error[m, k]}
             rows.append(row)
-    report(f"figure {figure}", len(places) * seeds, len(places) * seeds)
+    report(f"figure {figure}", len(points) * seeds, len(points) * seeds)
     return pd.DataFrame(rows)
 
 
 def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """Each figure in the paper's form: SHD, TPR and FDR side by side, one row of panels a chart."""
+    """Each figure as in the paper: SHD, TPR and FDR side by side, one row of panels per chart."""
     return {
         name if len(charts) == 1 else f"{name}{letter}": line_charts(_panels(table[table["chart"] == chart]))
         for name, table in found.items()
@@ -274,14 +275,14 @@ def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def _panels(table: pd.DataFrame) -> Sequence[Panel]:
-    places = list(dict.fromkeys(table["x"]))
+    x_values = list(dict.fromkeys(table["x"]))
     axis = {"d": "variables", "parties": "parties"}[str(table["axis"].iloc[0])]
     title = str(table["chart"].iloc[0])
     return [
         Panel(
             f"{metric.upper()} ({title})",
             axis,
-            places,
+            x_values,
             [
                 Line(method, own[metric].tolist(), own[f"{metric}_se"].tolist())
                 for method in dict.fromkeys(table["method"])

@@ -1,4 +1,4 @@
-"""The fits of a reproduction: posteriors of edges, and whether the chains behind them agree."""
+"""The fits of a reproduction: posterior edge probabilities and the convergence of their chains."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning
 from polydag.learners.multitask import MultitaskDiscovery
 
-CHAINS = "chains_"  # before the name of a table or figure: one row for each of its fits
+CHAINS = "chains_"  # prefix of the table with one row per fit of a table or figure
 
 
 class Fits(NamedTuple):
-    """Posteriors `[…, task, i, j]`; of each fit, at `[…]`, how well its chains agree.
+    """Posterior probabilities `P[…, task, i, j]`, and the convergence of each fit at `[…]`.
 
-    The largest R-hat and the smallest number of effective draws of all tasks; NaN where nothing is sampled.
+    `r_hat` is the largest R-hat and `ess` the smallest effective sample size over all tasks; both are NaN for
+    exact posteriors.
     """
 
-    P: NDArray[np.float64]
-    converged: NDArray[np.bool_]
-    r_hat: NDArray[np.float64]
-    ess: NDArray[np.float64]
+    P: Array
+    converged: Mask
+    r_hat: Array
+    ess: Array
 
     def at(self, *where: Any) -> Fits:
-        """Some of the fits."""
+        """A selection of the fits."""
         return Fits(*(np.asarray(values[where]) for values in self))
 
 
 def fitted(model: MultitaskDiscovery, tables: Any) -> Fits:
-    """One fit; chains that do not agree are written down instead of warned of."""
+    """Fit a model; chains that have not converged are recorded instead of raising a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(tables)
@@ -49,18 +50,18 @@ def fitted(model: MultitaskDiscovery, tables: Any) -> Fits:
 
 
 def stacked(parts: Sequence[Fits]) -> Fits:
-    """Fits of the same shape as one more axis in front."""
+    """Stack fits of the same shape along a new first axis."""
     return Fits(*(np.array(values) for values in zip(*parts, strict=True)))
 
 
 def kept(key: str, compute: Callable[[], Fits]) -> Fits:
-    """Fits as a piece of an interruptible run."""
+    """Compute fits as a piece of a resumable run."""
     stored: Mapping[str, Any] = piece(f"{key} fits", lambda: compute()._asdict())
     return Fits(**stored)
 
 
 def chains(fits: Fits, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
-    """One row a fit, labelled by the axes."""
+    """The convergence of each fit, one row per fit, labelled by the axes."""
     index = pd.MultiIndex.from_product(list(axes.values()), names=list(axes))
     values = {"converged": fits.converged, "r_hat": fits.r_hat, "ess": fits.ess}
     columns = {name: value.ravel() for name, value in values.items()}
@@ -68,7 +69,7 @@ def chains(fits: Fits, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
 
 
 def agreement(fits: Fits) -> dict[str, float]:
-    """Columns that say how well the chains of some fits agree."""
+    """A summary of the convergence of some fits, as table columns."""
     return {
         "fits": fits.converged.size,
         "not_converged": int((~fits.converged).sum()),
@@ -77,15 +78,17 @@ def agreement(fits: Fits) -> dict[str, float]:
     }
 
 
-def sentences(found: Mapping[str, pd.DataFrame]) -> list[str]:
-    """How many fits of each table or figure are not to be relied on."""
-    said = []
+def convergence_notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
+    """One sentence per table or figure: how many of its fits have not converged."""
+    notes = []
     for name, table in found.items():
         if not name.startswith(CHAINS):
             continue
         bad = table[~table["converged"].astype(bool)]
-        what = f"{name.removeprefix(CHAINS)}: in {len(bad)} of {len(table)} fits the chains do not agree"
+        note = (
+            f"{name.removeprefix(CHAINS)}: the chains have not converged in {len(bad)} of {len(table)} fits"
+        )
         if len(bad):
-            what += f" (R-hat up to {bad['r_hat'].max():.2f}, effective draws down to {bad['ess'].min():.0f})"
-        said.append(f"{what}; {name}.csv has them all.")
-    return said
+            note += f" (R-hat up to {bad['r_hat'].max():.2f}, ESS down to {bad['ess'].min():.0f})"
+        notes.append(f"{note}; {name}.csv lists them all.")
+    return notes

@@ -1,7 +1,7 @@
-"""Tables 1 to 4 and the data of figures 2 to 5 of the linked-rows paper (Li and Zhou 2019).
+"""Tables 1 to 4 and figures 2 to 5 of the linked-rows paper (Li, Padilla and Zhou 2024).
 
-Every data set is one piece of work: an interrupted reproduction goes on where it stopped. The paper's own
-figures stand beside those found.
+Every data set is one piece of work, so an interrupted reproduction continues where it stopped. The published
+numbers are listed beside the reproduced ones.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import metrics
+from polydag.arrays import Array
 from polydag.checkpoint import piece
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
@@ -26,19 +27,17 @@ from polydag.progress import report
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
 from polydag.sources import LinkedRows
 
-Array = NDArray[np.float64]
-
 TABLES = (1, 2, 3, 4)
 SETTINGS = Preset._fields
-FIGURES = {2: 1, 3: 2, 4: 3, 5: 4}  # a figure shows the runs of this table
+FIGURES = {2: 1, 3: 2, 4: 3, 5: 4}  # figure to the table whose runs it shows
 GRID = np.concatenate([np.linspace(0.0, 0.1, 101), np.linspace(0.11, 1.0, 90)])
-ROC_END = 0.1  # what the pictures show: beyond it all curves are flat
+ROC_END = 0.1  # the limit of the pictures; all curves are flat beyond it
 _ORDERED = ("P", "TP", "FP", "FDR", "JI", "SHD")
 _UNORDERED = ("P", "TP", "FP", "R", "JI", "SHD")
 
 
 def ordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Array]:
-    """BCD beside the benchmark that takes rows as independent: counts of edges, and ROC curves."""
+    """Edge counts and ROC curves of BCD and of the benchmark that assumes independent rows."""
     order = sample.truth.topological_order()
     spread = sample.rows.to_numpy().std(axis=0) if preset.units == "scaled" else np.ones(len(order))
     found: dict[str, Array] = {}
@@ -59,7 +58,7 @@ def ordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Array
 
 
 def _roc(strength: Array, truth: Graph, order: list[str]) -> Array:
-    """The true positive rate on a grid of false positive rates, over pairs in their known order."""
+    """The true positive rate on a grid of false positive rates, over the pairs allowed by the known order."""
     where = [truth.index(name) for name in order]
     above = np.triu_indices(len(where), 1)
     hit = truth.adjacency[np.ix_(where, where)][above]
@@ -70,7 +69,7 @@ def _roc(strength: Array, truth: Graph, order: list[str]) -> Array:
 
 
 def unordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Array]:
-    """GES and PC before and after decorrelation (-L), compared with the true CPDAG."""
+    """GES and PC before and after decorrelation (suffix -L), compared with the true CPDAG."""
     truth = sample.truth.to_cpdag()
     rows = RowDecorrelator(
         sample.links, structure="free", n_permutations=preset.n_permutations, random_state=0
@@ -92,10 +91,10 @@ def unordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Arr
 def run(
     tables: Iterable[int], seeds: int, preset: str = "ours", settings: Mapping[str, Any] | None = None
 ) -> dict[str, pd.DataFrame]:
-    """The tables asked for, and what their figures show, by the name of the file each belongs in."""
+    """The requested tables and the data of their figures, by file name."""
     choice = chosen(preset, settings or {})
     if seeds < 1:
-        raise UsageError(f"seeds is at least 1; got {seeds}.")
+        raise UsageError(f"seeds must be at least 1; got {seeds}.")
     result: dict[str, pd.DataFrame] = {}
     for table in tables:
         if table not in TABLES:
@@ -133,9 +132,8 @@ def _runs(
 
             def compute(setting: Setting = setting, seed: int = seed) -> dict[str, NDArray[Any]]:
                 with warnings.catch_warnings():
-                    warnings.simplefilter(
-                        "ignore"
-                    )  # subsamples without links, fits at their limit: no news here
+                    # Subsamples without links and fits at their iteration limit are expected here.
+                    warnings.simplefilter("ignore")
                     return work(setting.draw(seed), setting, preset)
 
             own.append(piece(f"{table} {setting.labels} {seed}", compute))
@@ -148,7 +146,7 @@ def _methods(runs: Runs) -> list[str]:
 
 
 def _table(table: int, settings: list[Setting], runs: Runs, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Means, the standard error of the SHD, and what the paper has."""
+    """Means, the standard error of the SHD, and the published numbers."""
     rows = []
     for setting, own in zip(settings, runs, strict=True):
         for name in _methods(runs):
@@ -173,7 +171,7 @@ def _curves(settings: list[Setting], runs: Runs) -> pd.DataFrame:
 
 
 def _gains(settings: list[Setting], runs: Runs) -> pd.DataFrame:
-    """How much decorrelation lowers the SHD and raises the Jaccard index, one row a data set."""
+    """How much decorrelation reduces the SHD and increases the Jaccard index, one row per data set."""
     rows = []
     for setting, own in zip(settings, runs, strict=True):
         for seed, found in enumerate(own):
@@ -186,7 +184,7 @@ def _gains(settings: list[Setting], runs: Runs) -> pd.DataFrame:
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Figures 2 and 4 as ROC curves, 3 and 5 as boxes, one panel a setting; 5 has the Jaccard index too."""
+    """Figures 2 and 4 as ROC curves, 3 and 5 as box plots; 5 includes the Jaccard index."""
     drawn = {}
     for name, table in found.items():
         parts = _by_setting(table) if name.startswith("figure") else []
@@ -216,6 +214,6 @@ def _roc_panel(own: pd.DataFrame) -> CurvePanel:
     return CurvePanel(_title(own), "false positive rate", "true positive rate", curves)
 
 
-def _gain_panel(own: pd.DataFrame, column: str, said: str) -> BoxPanel:
+def _gain_panel(own: pd.DataFrame, column: str, label: str) -> BoxPanel:
     parts = own.groupby("algorithm", sort=False)
-    return BoxPanel(_title(own), said, [Box(str(name), part[column].tolist()) for name, part in parts])
+    return BoxPanel(_title(own), label, [Box(str(name), part[column].tolist()) for name, part in parts])

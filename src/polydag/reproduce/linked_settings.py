@@ -1,7 +1,7 @@
-"""The data of the linked-rows paper's section 3, and what the paper leaves open.
+"""The data of the linked-rows paper, section 3, and the settings that the paper does not specify.
 
-Sizes are those of the tables, (n, p) = (100, 200) and (300, 100); the text has others. The paper's own
-figures are in `linked_published.csv`.
+Sizes are those of the tables, (n, p) = (100, 200) and (300, 100); the text gives others. The published
+numbers are in `linked_published.csv`.
 """
 
 from __future__ import annotations
@@ -14,42 +14,41 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from polydag import simulate
+from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
-
-Array = NDArray[np.float64]
 
 SIZES = ((100, 200), (300, 100))
 KINDS = ("toeplitz", "equi", "ar", "star")
 NETWORKS = {"facebook": "facebook_like_n1899_undirected.csv", "celegans_n306": "celegans_n306_undirected.csv"}
 COPIES = {"andes": 1, "hailfinder": 4, "barley": 4}
 SUBSAMPLE = 100
-_TOEPLITZ = {1: 0.3, 2: 0.7}  # the bases that fit the tables; the text has 0.3
+_TOEPLITZ = {1: 0.3, 2: 0.7}  # the bases consistent with the tables; the text gives 0.3
 _CLUSTER = {1: 20, 2: 30}
 
 
 class Preset(NamedTuple):
-    """What the paper leaves open.
+    """Settings that the paper does not specify.
 
     Attributes
     ----------
     links : {"clusters", "support"}
-        Whether all rows of a simulated cluster are linked, or only those with an entry in the true Θ.
+        Whether all rows of a simulated cluster are linked, or only those with a non-zero entry in the true Θ.
     toeplitz : float, optional
-        The base of the Toeplitz matrices; 0.3 for Table 1 and 0.7 for Table 2 by default, which fit them.
+        The base of the Toeplitz matrices; by default 0.3 for Table 1 and 0.7 for Table 2, which match them.
     units : {"scaled", "raw"}
-        Whether weights are cut in units of standard deviations, or in the units of the data.
+        Whether weights are thresholded in units of standard deviations, or in the units of the data.
     threshold : float, optional
-        Where BCD's weights are cut; the benchmark gets as many edges. By default both get the paper's number.
+        The threshold on BCD's weights; the benchmark then gets the same number of edges. By default both get
+        the number in the paper.
     n_permutations : int
-        How many orders of the columns are averaged where the order is unknown.
+        The number of column orders to average over if the order is unknown.
     ges_penalty, ges_screen
-        The factor of the BIC's penalty in GES, and whether it takes faithfulness for granted.
+        The factor of the BIC penalty in GES, and whether GES assumes faithfulness.
     pc_alpha, pc_max_conditioning
-        The level of PC's tests and the largest set that they condition on.
+        The significance level of PC's tests, and the size of the largest conditioning set.
     """
 
     links: str
@@ -71,28 +70,28 @@ _CHOICES = {"links": ("clusters", "support"), "units": ("scaled", "raw")}
 
 
 def chosen(preset: str, settings: Mapping[str, Any]) -> Preset:
-    """A preset by name, with single values changed."""
+    """A preset by name, with some values replaced."""
     if preset not in PRESETS:
-        raise UsageError(f"The presets are {', '.join(PRESETS)}; got {preset!r}.")
-    if strange := [name for name in settings if name not in Preset._fields]:
-        raise UsageError(f"There is no setting {strange[0]}. There are {', '.join(Preset._fields)}.")
+        raise UsageError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}.")
+    if unknown := [name for name in settings if name not in Preset._fields]:
+        raise UsageError(f"There is no setting {unknown[0]}. The settings are {', '.join(Preset._fields)}.")
     result = PRESETS[preset]._replace(**settings)
     for name, choices in _CHOICES.items():
         if getattr(result, name) not in choices:
-            raise UsageError(f"{name} is one of {', '.join(choices)}; got {getattr(result, name)!r}.")
+            raise UsageError(f"{name} must be one of {', '.join(choices)}; got {getattr(result, name)!r}.")
     return result
 
 
 @cache
 def published() -> pd.DataFrame:
-    """The figures of the paper's tables."""
+    """The numbers in the paper's tables."""
     file = resources.files("polydag.reproduce") / "linked_published.csv"
     with file.open("r", encoding="utf-8") as text:
         return pd.read_csv(text)
 
 
 def _predicted(table: int, labels: tuple[str, str]) -> int:
-    """How many edges BCD predicts in the paper; all of them where the paper does not say."""
+    """The number of edges that BCD predicts in the paper; 0, which stands for all, if it is not given."""
     given = published()
     own = given[(given["table"] == table) & (given["rows"] == labels[0]) & (given["kind"] == labels[1])]
     return round(float(own["P"].iloc[0])) if len(own) else 0
@@ -107,7 +106,7 @@ class Sample(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A cell of a table: its labels, how many edges to predict, and how to draw a data set."""
+    """A cell of a table: its labels, the number of edges to predict, and a function that draws a data set."""
 
     labels: tuple[str, str]
     predicted: int
@@ -121,7 +120,7 @@ def simulated(
     kinds: Iterable[str] = KINDS,
     cluster: int | None = None,
 ) -> list[Setting]:
-    """The settings of section 3.1, rows in clusters."""
+    """The settings of section 3.1: rows in clusters."""
     base = _TOEPLITZ[table] if preset.toeplitz is None else preset.toeplitz
     cells = [((n, p), kind) for n, p in sizes for kind in kinds]
     return [
@@ -149,14 +148,14 @@ def _cluster_draw(
 
 
 def _support(blocks: Sequence[Array]) -> Any:
-    """Which rows have an entry in Θ."""
+    """The pairs of rows with a non-zero entry in Θ."""
     from scipy.sparse import block_diag, csr_array
 
     return csr_array(block_diag([np.abs(np.linalg.inv(block)) > 1e-8 for block in blocks]))
 
 
 def real(table: int, data: Path) -> list[Setting]:
-    """The settings of section 3.2: published DAGs, rows on subsamples of two real networks."""
+    """The settings of section 3.2: published DAGs, with rows on subsamples of two real networks."""
     return [
         Setting((network, dag), _predicted(table, (network, dag)), _network_draw(data, network, dag))
         for network in NETWORKS
@@ -171,7 +170,7 @@ def _network_draw(data: Path, network: str, name: str) -> Callable[[int], Sample
         rng = np.random.default_rng(seed)
         truth = simulate.weights(_copies(data, name), 0.1, 1.0, random_state=rng)
         pairs = pd.read_csv(data / "networks" / NETWORKS[network]).to_numpy()[:, :2] - 1
-        n = 306 if network == "celegans_n306" else 1899  # with the nodes that have no link
+        n = 306 if network == "celegans_n306" else 1899  # including nodes without links
         A = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n)).toarray()
         chosen = rng.choice(n, SUBSAMPLE, replace=False)
         own = (A + A.T)[np.ix_(chosen, chosen)] > 0

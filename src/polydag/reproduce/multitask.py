@@ -1,11 +1,11 @@
 """Tables I and II and figures 1 to 7 of the tasks paper (Oyen and Lane 2013).
 
-A trial draws two networks from a benchmark network (every edge is deleted with a probability from 0.1 to 0.5)
-and rows from each. MTL is the family form with λ averaged, with the paper's normaliser and with the truncated
-one; STL learns each task alone, POOL from all rows. The truth is what the single-task posterior from many
-rows puts above 0.5. Every trial and size is one piece of work: an interrupted reproduction goes on where it
-stopped. Of posteriors by Markov chains the tables say how well the chains agree. The brain study of section
-VI (figures 6 and 7) is in `brain`.
+A trial derives two networks from a benchmark network, deleting every edge with a probability from 0.1 to 0.5,
+and draws rows from each. MTL is the family form with λ averaged, with the paper's normaliser or the truncated
+one. STL learns each task alone, POOL from all rows. The true edges are those with a single-task posterior
+above 0.5 from many rows. Every trial and sample size is one piece of work, so an interrupted reproduction
+continues where it stopped. For posteriors from Markov chains, the tables report convergence. The brain study
+of section VI (figures 6 and 7) is in `brain`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from polydag import formats
+from polydag.arrays import Array
 from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
@@ -30,28 +31,26 @@ from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, c
 from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report
 from polydag.reproduce import brain
-from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, sentences, stacked
+from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, convergence_notes, fitted, kept, stacked
 from polydag.reproduce.ranking import Areas, areas, paired, roc_points, up_to_one
 
-Array = NDArray[np.float64]
-
-FIGURES = {number: 10 + number for number in range(1, 8)}  # so that figure 1 is not table 1
+FIGURES = {number: 10 + number for number in range(1, 8)}  # distinct from the numbers of tables
 TABLES = (1, 2, *FIGURES.values())
 TRIALS = 30
-MORE = 10  # trials of the ROC curves
-SETS = 20  # sample sets of the learning curves
+MORE = 10  # trials for the ROC curves
+SETS = 20  # sample sets for the learning curves
 METHODS = ("MTL", "MTL, truncated", "STL", "POOL")
 P_DEL = (0.1, 0.2, 0.3, 0.4, 0.5)
 LARGE = (500, 1000, 2000, 5000)
-EXAMPLE_P_DEL = 0.3  # of the networks whose learning curves are drawn
+EXAMPLE_P_DEL = 0.3  # deletion probability of the networks whose learning curves are drawn
 PRESETS = ("ours", "published")
 FORMS = ("standard", "paper")
-KINDS = ("no edge", "reverse", "true", "shared", "unique")  # as they are drawn: the rare ones on top
-_PANELS = 4  # sizes for which ROC curves are drawn
+KINDS = ("no edge", "reverse", "true", "shared", "unique")  # in drawing order: rare kinds on top
+_PANELS = 4  # number of sample sizes with ROC curves
 
 
 class Benchmark(NamedTuple):
-    """A network of the paper: how much data, and how posteriors are computed."""
+    """A benchmark network: sample sizes, and how posteriors are computed."""
 
     name: str
     sizes: tuple[int, ...]
@@ -60,9 +59,9 @@ class Benchmark(NamedTuple):
 
 
 def benchmark(name: str, preset: str) -> Benchmark:
-    """The benchmark networks; "published" samples alarm with the paper's numbers of steps and buckets.
+    """A benchmark network; with "published", alarm is sampled with the paper's chain length and bucket size.
 
-    The moves are those of this library in both presets: places drawn by Gibbs, not the paper's swaps.
+    Both presets use this library's Gibbs moves of single variables, not the paper's swaps.
     """
     if name == "asia":
         return Benchmark(name, (5, 10, 20, 30, 40, 50, 100, 200, 400, 500), 5000, {"method": "exact"})
@@ -74,23 +73,23 @@ def benchmark(name: str, preset: str) -> Benchmark:
 
 @cache
 def network(name: str) -> DiscreteNetwork:
-    """asia comes along; alarm is read from the reference data."""
+    """A network by name: asia is built in, alarm is read from the reference data."""
     if name == "asia":
         return asia()
     if "POLYDAG_DATA" not in os.environ:
-        raise DataError(f"{name} is in the reference data: set POLYDAG_DATA to its folder.")
+        raise DataError(f"{name} is in the reference data: set POLYDAG_DATA to the folder of the data.")
     return formats.read_network(Path(os.environ["POLYDAG_DATA"]) / "bn" / f"{name}.bif.gz")
 
 
 class Trial(NamedTuple):
-    """Two related networks and rows of each; smaller samples are the first rows of larger ones."""
+    """Two related networks with rows of each; smaller samples are the first rows of larger ones."""
 
     networks: tuple[DiscreteNetwork, DiscreteNetwork]
     rows: tuple[pd.DataFrame, pd.DataFrame]
 
 
 def draw(bench: Benchmark, number: int, p_del: float, sample: int = 0) -> Trial:
-    """One trial; `sample` draws other rows of the same networks."""
+    """Draw one trial; another `sample` has other rows from the same networks."""
     rng = np.random.default_rng([number, round(100 * p_del)])
     networks = (network(bench.name).related(p_del, rng), network(bench.name).related(p_del, rng))
     rows = np.random.default_rng([number, round(100 * p_del), sample])
@@ -100,7 +99,7 @@ def draw(bench: Benchmark, number: int, p_del: float, sample: int = 0) -> Trial:
 
 
 def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fits:
-    """The posterior of every edge in each task."""
+    """The posterior probability of every edge in each task."""
     transfer = {"STL": "none", "POOL": "pool"}.get(method, "family")
     normaliser: Any = "truncated" if method == "MTL, truncated" else "all"
     model = MultitaskDiscovery(
@@ -110,7 +109,7 @@ def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fi
 
 
 def by_method(bench: Benchmark, trial: Trial, size: int) -> Fits:
-    """What every method finds in the first rows of a trial."""
+    """The posteriors of every method from the first rows of a trial."""
     tables = [rows.iloc[:size] for rows in trial.rows]
     return stacked([learned(bench, tables, method) for method in METHODS])
 
@@ -124,7 +123,7 @@ def truth(bench: Benchmark, trial: Trial) -> Fits:
 
 
 def posteriors(bench: Benchmark, trials: int, preset: str) -> tuple[Fits, Fits]:
-    """What every method finds, `[trial, size, method, task, i, j]`, and the truth's posteriors by trial."""
+    """The posteriors of every method `[trial, size, method, task, i, j]`, and those that define the truth."""
     found: list[Fits] = []
     true: list[Fits] = []
     steps = trials * (len(bench.sizes) + 1)
@@ -146,7 +145,7 @@ def posteriors(bench: Benchmark, trials: int, preset: str) -> tuple[Fits, Fits]:
 
 
 def chains_of(bench: Benchmark, found: Fits, true: Fits) -> pd.DataFrame:
-    """One row for each fit of `posteriors`."""
+    """The convergence of each fit of `posteriors`, one row per fit."""
     trials = range(len(true.converged))
     parts = [
         chains(true, {"trial": trials, "samples": [bench.truth_rows], "method": ["truth"]}),
@@ -156,7 +155,7 @@ def chains_of(bench: Benchmark, found: Fits, true: Fits) -> pd.DataFrame:
 
 
 def gains(found: Fits, true: Fits, sizes: Sequence[int]) -> pd.DataFrame:
-    """How much larger the areas of MTL are, in per cent, and who wins the paired t-test over trials."""
+    """By how many per cent the areas of MTL are larger, and the winner of the paired t-test over trials."""
     rows = []
     for k, size in enumerate(sizes):
         each: list[list[Areas]] = [
@@ -179,25 +178,28 @@ def gains(found: Fits, true: Fits, sizes: Sequence[int]) -> pd.DataFrame:
 
 
 def table1(trials: int, preset: str) -> dict[str, pd.DataFrame]:
-    """asia: as many trials for each probability of deletion; over all of them, and apart."""
+    """asia: `trials` trials for each deletion probability; over all probabilities, and for each."""
     bench = benchmark("asia", preset)
     found, true = posteriors(bench, trials * len(P_DEL), preset)
-    apart = [
+    by_p_del = [
         gains(found.at(own), true.at(own), bench.sizes).assign(p_del=p_del)
         for p_del, own in ((p, slice(k, None, len(P_DEL))) for k, p in enumerate(P_DEL))
     ]
-    return {"table1": gains(found, true, bench.sizes), "by_p_del_table1": pd.concat(apart, ignore_index=True)}
+    return {
+        "table1": gains(found, true, bench.sizes),
+        "by_p_del_table1": pd.concat(by_p_del, ignore_index=True),
+    }
 
 
 def table2(trials: int, preset: str) -> dict[str, pd.DataFrame]:
-    """alarm: probabilities of deletion in turn."""
+    """alarm: trials cycle through the deletion probabilities."""
     bench = benchmark("alarm", preset)
     found, true = posteriors(bench, trials, preset)
     return {"table2": gains(found, true, bench.sizes), f"{CHAINS}table2": chains_of(bench, found, true)}
 
 
 def roc(name: str, bench: Benchmark, trials: int, preset: str) -> dict[str, pd.DataFrame]:
-    """Figures 3 and 5: ROC curves over two tasks and all trials, in the standard form and in the paper's."""
+    """Figures 3 and 5: ROC curves over both tasks and all trials, in the standard and in the paper's form."""
     found, true = posteriors(bench, trials, preset)
     parts = []
     for k, size in enumerate(bench.sizes):
@@ -214,12 +216,12 @@ def roc(name: str, bench: Benchmark, trials: int, preset: str) -> dict[str, pd.D
 def _with_chains(
     name: str, bench: Benchmark, table: pd.DataFrame, each: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    """A figure's table, and a row for each fit behind it where these are sampled."""
+    """The table of a figure and, if posteriors are sampled, the convergence of each fit."""
     return {name: table} if bench.settings["method"] == "exact" else {name: table, f"{CHAINS}{name}": each}
 
 
 def kinds_of_edges(own: DiscreteNetwork, other: DiscreteNetwork | None = None) -> NDArray[np.object_]:
-    """Of each ordered pair: shared, unique (true in this task only), reverse of a true edge, or no edge."""
+    """The kind of each ordered pair: shared, unique (to this task), reverse of a true edge, or no edge."""
     A = own.graph.adjacency
     kinds = np.full(A.shape, "no edge", dtype=object)
     kinds[A.T] = "reverse"
@@ -231,7 +233,7 @@ def kinds_of_edges(own: DiscreteNetwork, other: DiscreteNetwork | None = None) -
 
 
 def large_samples(bench: Benchmark, sets: int) -> pd.DataFrame:
-    """Figure 1: posteriors of every edge of the network itself from many rows, means over sample sets."""
+    """Figure 1: posteriors of every edge of the benchmark network from many rows, means over sample sets."""
     net = network(bench.name)
     kinds = kinds_of_edges(net)
     rows: list[dict[str, Any]] = []
@@ -249,7 +251,7 @@ def large_samples(bench: Benchmark, sets: int) -> pd.DataFrame:
 
 
 def example(bench: Benchmark) -> int:
-    """The first trial whose first task has edges that both tasks share and edges of its own."""
+    """The first trial whose first task has both shared and unique edges."""
     return next(
         number
         for number in itertools.count()
@@ -258,7 +260,7 @@ def example(bench: Benchmark) -> int:
 
 
 def learning_curves(name: str, bench: Benchmark, sets: int, preset: str) -> dict[str, pd.DataFrame]:
-    """Figures 2 and 4: posteriors of the first task's edges from few rows, means over sample sets."""
+    """Figures 2 and 4: posteriors of the edges of the first task from few rows, means over sample sets."""
     number = example(bench)
     rows: list[dict[str, Any]] = []
     steps = sets * len(bench.sizes)
@@ -305,12 +307,12 @@ def _curve_rows(
 
 
 def run(tables: Iterable[int], seeds: int, preset: str = "ours") -> dict[str, pd.DataFrame]:
-    """The tables (1, 2) and figures (10 and their number) asked for, by the name of the file each goes to."""
+    """The requested tables (1, 2) and figures (10 plus their number), by file name."""
     wanted = list(tables)
     if unknown := [number for number in wanted if number not in TABLES]:
         raise UsageError(f"The tasks paper has the tables 1 and 2; got {unknown[0]}.")
     if preset not in PRESETS:
-        raise UsageError(f"The presets are {', '.join(PRESETS)}; got {preset!r}.")
+        raise UsageError(f"preset must be one of {', '.join(PRESETS)}; got {preset!r}.")
     small, large = benchmark("asia", preset), benchmark("alarm", preset)
     work: dict[int, Callable[[], dict[str, pd.DataFrame]]] = {
         1: lambda: table1(seeds, preset),
@@ -327,7 +329,7 @@ def run(tables: Iterable[int], seeds: int, preset: str = "ours") -> dict[str, pd
 
 
 def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """The figures in the paper's form, as far as they are lines; heat maps are in `brain`."""
+    """The figures as in the paper; those of the brain study are in `brain`."""
     drawn = {}
     for name, table in found.items():
         if name in ("figure1", "figure2", "figure4"):
@@ -338,8 +340,8 @@ def pictures(found: dict[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def notes(found: Mapping[str, pd.DataFrame]) -> list[str]:
-    """What must be known of the results: chains that do not agree, rows that are not independent."""
-    return [*sentences(found), *brain.notes(found)]
+    """Caveats of the results: chains that have not converged, rows that are not independent."""
+    return [*convergence_notes(found), *brain.notes(found)]
 
 
 def _curve_panels(table: pd.DataFrame) -> list[Panel]:
@@ -357,15 +359,15 @@ def _curve_panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _roc_panels(table: pd.DataFrame) -> list[CurvePanel]:
-    """The standard form above, the paper's below; its false positive rate has no limit: shown up to 1."""
+    """The standard form above, the paper's below; its unbounded false positive rate is shown up to 1."""
     sizes = list(dict.fromkeys(table["samples"]))
     chosen = [sizes[k] for k in np.unique(np.linspace(0, len(sizes) - 1, _PANELS).astype(int))]
-    upright = {"standard": "true positive rate", "paper": "“TP rate” (precision)"}
+    y_labels = {"standard": "true positive rate", "paper": "“TP rate” (precision)"}
     return [
         CurvePanel(
             f"{size} rows, {form} form",
             "false positive rate" if form == "standard" else "“FP rate”",
-            upright[form],
+            y_labels[form],
             [
                 Curve(str(method), *(rates.tolist() for rates in _rates(own)))
                 for method, own in table[(table["samples"] == size) & (table["form"] == form)].groupby(

@@ -1,8 +1,8 @@
-"""How well posteriors rank edges, over several tasks together, and the paired t-test between methods.
+"""How well posteriors rank edges over several tasks, and paired t-tests between methods.
 
-Standard: the area under the ROC curve and average precision, over all ordered pairs of variables of all
-tasks. The tasks paper's own rates (section V-B) are called TP = |Ê ∩ E*| / |Ê|, which is precision, and FP =
-|Ê \\ E*| / (|E| - |Ê|), which has no upper limit; their area is taken over FP up to 1.
+The standard measures are the area under the ROC curve and average precision, over all ordered pairs of
+variables in all tasks. The rates of the tasks paper (section V-B) are TP = |Ê ∩ E*| / |Ê|, which is
+precision, and FP = |Ê \\ E*| / (|E| - |Ê|), which is unbounded; their area is computed for FP up to 1.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from polydag.arrays import Array, Mask
 
-_APART = 0.002  # points of a curve that are closer look the same
+_RESOLUTION = 0.002  # points of a curve that are closer than this look the same
 
 
 class Areas(NamedTuple):
-    """Areas of one set of posteriors."""
+    """The areas under the curves of one set of posteriors."""
 
     auc: float
     average_precision: float
@@ -28,7 +26,7 @@ class Areas(NamedTuple):
 
 
 class Test(NamedTuple):
-    """How much larger the first of two paired measures is, in per cent; p of the t-test; who wins at 5 %."""
+    """The mean increase of the first measure over the second in per cent, the p-value, the winner at 5 %."""
 
     increase: float
     p: float
@@ -36,28 +34,29 @@ class Test(NamedTuple):
 
 
 def off_diagonal(true: Mask, P: Array) -> tuple[Mask, Array]:
-    """All ordered pairs of different variables, of all tasks, in one line."""
+    """All ordered pairs of distinct variables in all tasks, flattened."""
     off = np.broadcast_to(~np.eye(true.shape[-1], dtype=bool), true.shape)
     return true[off], P[off]
 
 
 def areas(true: Mask, P: Array) -> Areas:
-    """Areas over tasks `[task, i, j]`; NaN where there are no true edges."""
+    """The areas over all tasks (`[task, i, j]`); NaN if there are no true edges, or only true edges."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     y, p = off_diagonal(true, P)
     if not y.any() or y.all():
         return Areas(math.nan, math.nan, math.nan)
     fpr, tpr = up_to_one(*roc_points(true, P, "paper"))
-    under = float(np.trapezoid(tpr, fpr))
-    return Areas(float(roc_auc_score(y, p)), float(average_precision_score(y, p)), under)
+    paper_auc = float(np.trapezoid(tpr, fpr))
+    return Areas(float(roc_auc_score(y, p)), float(average_precision_score(y, p)), paper_auc)
 
 
 def roc_points(true: Mask, P: Array, form: str, *, corners: bool = False) -> tuple[Array, Array]:
-    """The rates at every threshold, by rising false positive rate from 0.
+    """The rates at every threshold, by increasing false positive rate from 0.
 
-    With `corners` only where a true edge comes in and just before: in between the standard curve is level.
-    The paper's bends there: of it, points on the way are kept too, up to the first beyond 1.
+    With `corners`, only the points at and just before each true edge are returned; the standard curve is
+    horizontal in between. The paper's curve is not, so some intermediate points are kept, up to the first one
+    beyond a rate of 1.
     """
     y, p = off_diagonal(true, P)
     order = np.argsort(-p, kind="stable")
@@ -69,7 +68,7 @@ def roc_points(true: Mask, P: Array, form: str, *, corners: bool = False) -> tup
         fpr, tpr = (chosen - hits) / (~y).sum(), hits / max(y.sum(), 1)
         start = 0.0
     else:
-        usable = chosen < len(y)  # with all pairs accepted the rate is infinite
+        usable = chosen < len(y)  # if all pairs are accepted, the rate is infinite
         hits, chosen, kept = hits[usable], chosen[usable], kept[usable]
         fpr, tpr = (chosen - hits) / (len(y) - chosen), hits / chosen
         start = float(tpr[0]) if len(tpr) else 0.0
@@ -80,9 +79,9 @@ def roc_points(true: Mask, P: Array, form: str, *, corners: bool = False) -> tup
 
 
 def _shown(fpr: Array, tpr: Array, corners: Mask) -> Mask:
-    """Points of the paper's curve up to 1: corners, those that are away from the one before, and its end."""
-    places = np.floor(np.column_stack([fpr, tpr]) / _APART)
-    shown: Mask = corners | (np.diff(places, axis=0, prepend=-1.0) != 0).any(axis=1)
+    """Points of the paper's curve up to 1: corners, points visibly apart from the last, and its end."""
+    cells = np.floor(np.column_stack([fpr, tpr]) / _RESOLUTION)
+    shown: Mask = corners | (np.diff(cells, axis=0, prepend=-1.0) != 0).any(axis=1)
     beyond = int(np.searchsorted(fpr, 1.0, side="right"))
     shown[max(beyond - 1, 0) : beyond + 1] = True
     shown[beyond + 1 :] = False
@@ -90,13 +89,13 @@ def _shown(fpr: Array, tpr: Array, corners: Mask) -> Mask:
 
 
 def up_to_one(fpr: Array, tpr: Array) -> tuple[Array, Array]:
-    """A curve up to a rate of 1; one that ends before, as all other pairs are tied, goes on level."""
+    """The curve up to a rate of 1; one that ends earlier, because of ties, continues horizontally."""
     inside = fpr <= 1
     return np.append(fpr[inside], 1.0), np.append(tpr[inside], np.interp(1.0, fpr, tpr))
 
 
 def paired(first: Array, second: Array, name: str, other: str) -> Test:
-    """The paired t-test over trials, those without a measure left out."""
+    """The paired t-test over trials; trials with missing measures are excluded."""
     from scipy.stats import ttest_rel
 
     good = np.isfinite(first) & np.isfinite(second)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polydag.scores._family_kernels import BDEU
-from polydag.scores.discrete import DirichletScore
+from polydag.parameters import number, setting
+from polydag.scores.dirichlet import DirichletScore
+from polydag.scores.pseudocounts import PER_TABLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,13 +18,16 @@ class BDeu(DirichletScore):
 
     Parameters
     ----------
-    stats : DiscreteCounts or Regimes of DiscreteCounts
+    stats : CountTables or Regimes of CountTables
         The data.
     equivalent_sample_size : float
         How many imaginary rows the prior counts for; larger gives denser graphs.
     """
 
-    equivalent_sample_size: float = 1.0
+    equivalent_sample_size: float = setting(
+        1.0, number(above=0), "how many imaginary rows the prior counts for; larger gives denser graphs"
+    )
 
-    def _prior(self) -> tuple[int, float]:
-        return BDEU, float(self.equivalent_sample_size)
+    def prior(self) -> tuple[int, float]:
+        """The imaginary rows are spread over all cells of a family's table."""
+        return PER_TABLE, float(self.equivalent_sample_size)

@@ -2,90 +2,51 @@
 
 `local_score = log-likelihood - penalty · k/2 · log n`, with `k = |parents| + 2` (coefficients, intercept,
 error variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount. A
-family needs `n - 3` parents or fewer: with more, the fit is perfect whatever the data, and the score is -inf.
+family may have at most `n - 3` parents: with more, the fit is perfect whatever the data, and the score is
+-inf.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.errors import UsageError
-from polydag.scores.families import Array, Index, Mask, ParentSets
-from polydag.scores.gaussian import GaussianGains, Source, node_groups, require_rows_and_rank, target_sets
+from polydag.parameters import number, setting
+from polydag.scores.gaussian import GaussianScore, require_rows_and_rank
+from polydag.scores.gaussian_form import GaussianTerms
 from polydag.stats import GaussianStats
 
 
 @dataclass(frozen=True, eq=False)
-class BIC:
-    """BIC from Gaussian statistics; with `Regimes`, each node is scored by the rows that did not set it.
+class BIC(GaussianScore):
+    """BIC from Gaussian statistics.
 
     Parameters
     ----------
     stats : GaussianStats or Regimes of GaussianStats
-        The data.
+        The data; with `Regimes`, each node is scored by the rows that did not set it.
     penalty : float
         The penalty discount: 1 is BIC, larger gives sparser graphs.
     """
 
-    stats: Source
-    penalty: float = 1.0
-    targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
-    _groups: list[GaussianStats] = field(init=False, repr=False)
-    _gains: GaussianGains = field(init=False, repr=False)
+    penalty: float = setting(1.0, number(above=0), "the penalty discount; larger gives sparser graphs")
 
     def __post_init__(self) -> None:
-        if not self.penalty > 0:
-            raise UsageError(f"The penalty must be positive; got {self.penalty}.")
-        groups, group = node_groups(self.stats)
         require_rows_and_rank(self.stats)
-        d = len(self.names)
-        price = [0.5 * self.penalty * math.log(part.n) for part in groups]
-        gains = GaussianGains(
-            [part.correlation for part in groups],
-            group,
-            [
-                np.where(np.arange(d + 1) < _most_parents(part.n), -cost, -np.inf)
-                for part, cost in zip(groups, price, strict=True)
-            ],
-            [np.full(d + 1, 0.5 * part.n) for part in groups],
-            half=0.0,
+        super().__post_init__()
+
+    def terms(self, part: GaussianStats) -> GaussianTerms:
+        """The likelihood in terms of correlations; every parent costs the same."""
+        n, d = part.n, part.d
+        price = 0.5 * self.penalty * math.log(n)
+        # A column that is constant in these rows explains nothing and is explained by nothing.
+        variance = np.maximum(part.covariance.diagonal(), 1e-300)
+        return GaussianTerms(
+            matrix=part.correlation,
+            base=-0.5 * n * (np.log(2 * math.pi * variance) + 1) - 2 * price,
+            step=np.where(np.arange(d) < n - 3, -price, -np.inf),
+            power=n,
+            growth=0.0,
         )
-        object.__setattr__(self, "targets", target_sets(self.stats))
-        object.__setattr__(self, "_groups", groups)
-        object.__setattr__(self, "_gains", gains)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self.stats.names
-
-    @property
-    def n(self) -> float:
-        """The number of rows."""
-        return self.stats.n
-
-    def local_score(self, node: int, parents: Sequence[int]) -> float:
-        """The log-likelihood of `node` given its parents, less the penalty."""
-        part = self._groups[int(self._gains.group[node])]
-        where = list(parents)
-        S, n = part.scatter, part.n
-        if len(where) > _most_parents(n):
-            return -math.inf
-        weights = np.linalg.solve(S[np.ix_(where, where)], S[where, node]) if where else np.zeros(0)
-        variance = max(float(S[node, node] - weights @ S[where, node]) / n, 1e-300)
-        likelihood = -0.5 * n * (math.log(2 * math.pi * variance) + 1)
-        return float(likelihood - 0.5 * self.penalty * (len(where) + 2) * math.log(n))
-
-    def gains(
-        self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
-    ) -> Array:
-        """The gain of each candidate parent over each parent set."""
-        return self._gains(node, candidates, sets, positive_only)
-
-
-def _most_parents(n: float) -> float:
-    return max(n - 3, 0)

@@ -1,93 +1,101 @@
-"""What the discrete scores share: rows by column for each group of nodes, and Dirichlet marginal likelihoods.
+"""The base of the discrete scores: contingency tables of families, from rows at hand or asked of a source.
 
-A family scores `Σ_j [log Γ(a_j) - log Γ(a_j + N_j) + Σ_k log Γ(a_jk + N_jk) - log Γ(a_jk)]` over the parents'
-configurations j and the node's levels k, with `a_j = Σ_k a_jk`; the scores differ in `a_jk` alone.
+A discrete score is a function of a family's table. Where the statistics are `DiscreteCounts`, tables are
+counted from the distinct rows. Any other `CountTables` is asked for them: `prefetch` collects what a batch of
+families needs into one question.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.errors import DataError, UsageError
-from polydag.scores.families import Array, Index, Mask, ParentSets
-from polydag.scores.gaussian import target_sets
-from polydag.stats import DiscreteCounts, Regimes
+from polydag.errors import DataError
+from polydag.scores.families import Array, Family, Index
+from polydag.scores.regimes import node_groups, target_sets
+from polydag.scores.spec import Kind, check_options
+from polydag.stats import CountTables, DiscreteCounts, Regimes
+from polydag.stats.count_tables import AnsweredTables, MergedTables
 
-Source = DiscreteCounts | Regimes[DiscreteCounts]
+Source = CountTables | Regimes[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """The distinct rows that score each node, by column, with their weights."""
+class CountedRows:
+    """The distinct rows of each group of nodes that the same rows score, by column, and their weights."""
 
     columns: list[NDArray[np.int32]]
     weights: list[Array]
     arities: Index
     group: Index
 
-
-def _tables(stats: Source) -> Tables:
-    if isinstance(stats, DiscreteCounts):
-        stats = Regimes({frozenset(): stats})
-    if not isinstance(stats, Regimes) or not isinstance(next(iter(stats.parts.values())), DiscreteCounts):
-        raise UsageError("Discrete scores (bdeu, bds, k2) need DiscreteCounts; for numbers use bic or bge.")
-    # Levels seen in some regimes only still count in all of them.
-    whole = reduce(add, stats.parts.values())
-    levels = dict(zip(whole.names, whole.levels, strict=True))
-    if single := [name for name, own in levels.items() if len(own) == 0]:
-        raise DataError(f"Column {single[0]} has no levels.")
-    parts = {targets: part.with_levels(levels) for targets, part in stats.parts.items()}
-    aligned = Regimes(parts)
-    found: dict[frozenset[frozenset[str]], int] = {}
-    columns: list[NDArray[np.int32]] = []
-    weights: list[Array] = []
-    group: list[int] = []
-    for name in whole.names:
-        key = frozenset(targets for targets in parts if name in targets)
-        if key not in found:
-            found[key] = len(columns)
-            counts = aligned.for_node(name)
-            columns.append(np.array(counts.rows.T, dtype=np.int32, order="C"))
-            weights.append(np.array(counts.counts, dtype=float))
-        group.append(found[key])
-    return Tables(columns, weights, whole.arities, np.array(group, dtype=np.int64))
+    def family(self, node: int, parents: Sequence[int]) -> Array:
+        """A family's table: a row for each parent configuration that occurs, a column for each level."""
+        g = int(self.group[node])
+        codes = self.columns[g][list(parents)]
+        configurations, where = np.unique(codes, axis=1, return_inverse=True)
+        table = np.zeros((configurations.shape[1], int(self.arities[node])))
+        np.add.at(table, (where.ravel(), self.columns[g][node]), self.weights[g])
+        return table
 
 
 @dataclass(frozen=True, eq=False)
-class DirichletScore(ABC):
-    """A discrete score; subclasses say which prior and how strong.
+class AskedTables:
+    """The tables of each group of nodes that the same rows score, asked of sources that keep their rows."""
+
+    answered: list[AnsweredTables]
+    arities: Index
+    group: Index
+
+    def fetch(self, families: Iterable[Family]) -> None:
+        """Ask for all that some families need: one question for each group."""
+        sets: list[list[tuple[int, ...]]] = [[] for _ in self.answered]
+        for node, parents in families:
+            sets[int(self.group[node])].append((*parents, node))
+        for answered, own in zip(self.answered, sets, strict=True):
+            answered.fetch(own)
+
+    def family(self, node: int, parents: Sequence[int]) -> Array:
+        """A family's table: a row for each parent configuration, a column for each level."""
+        table = self.answered[int(self.group[node])].table((*parents, node))
+        return np.ascontiguousarray(table.reshape(-1, int(self.arities[node])))
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteScore(ABC):
+    """A score of discrete families; subclasses say how a family's table scores.
 
     Parameters
     ----------
-    stats : DiscreteCounts or Regimes of DiscreteCounts
+    stats : CountTables or Regimes of CountTables
         The data; with `Regimes`, each node is scored by the rows that did not set it.
     """
 
+    kind: ClassVar[Kind] = "labels"
+
     stats: Source
     targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
-    tables: Tables = field(init=False, repr=False)
+    counts: CountedRows | AskedTables = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.strength > 0:
-            raise UsageError(f"The equivalent sample size must be positive; got {self.strength}.")
+        check_options(type(self), vars(self))
         object.__setattr__(self, "targets", target_sets(self.stats))
-        object.__setattr__(self, "tables", _tables(self.stats))
+        object.__setattr__(self, "counts", _by_node(self.stats))
 
     @abstractmethod
-    def _prior(self) -> tuple[int, float]:
-        """The kernel's code for the prior, and the equivalent sample size."""
+    def of_table(self, table: Array, configurations: float) -> float:
+        """The score of a table (parent configurations, levels of the node).
 
-    @property
-    def strength(self) -> float:
-        """The equivalent sample size."""
-        return self._prior()[1]
+        Configurations without rows may be missing from it; `configurations` counts them all.
+        """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,24 +107,47 @@ class DirichletScore(ABC):
         """The number of rows."""
         return self.stats.n
 
+    @property
+    def remote(self) -> bool:
+        """Whether tables are asked of a source that keeps its rows, so that questions should be few."""
+        return isinstance(self.counts, AskedTables)
+
+    def prefetch(self, families: Iterable[Family]) -> None:
+        """Ask, in one question, for all that some families need; nothing to do where rows are at hand."""
+        if isinstance(self.counts, AskedTables):
+            self.counts.fetch(families)
+
     def local_score(self, node: int, parents: Sequence[int]) -> float:
-        """The log marginal likelihood of `node` given its parents."""
-        from polydag.scores._family_kernels import discrete_family
+        """The score of `node` given its parents."""
+        configurations = math.prod(float(self.counts.arities[parent]) for parent in parents)
+        return float(self.of_table(self.counts.family(node, parents), configurations))
 
-        t = self.tables
-        g = t.group[node]
-        where = np.array(parents, dtype=np.int64)
-        return float(discrete_family(t.columns[g], t.weights[g], t.arities, node, where, *self._prior()))
 
-    def gains(
-        self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
-    ) -> Array:
-        """The gain of each candidate parent over each parent set, where wanted."""
-        from polydag.scores._family_kernels import discrete_gains
+def _by_node(stats: Source) -> CountedRows | AskedTables:
+    """What scores each node: all rows, or those of the regimes that did not set it."""
+    regimes: Regimes[Any] = stats if isinstance(stats, Regimes) else Regimes[Any]({frozenset(): stats})
+    first, group = node_groups(regimes)
+    if not all(isinstance(part, DiscreteCounts) for part in regimes.parts.values()):
+        answered = [AnsweredTables(_merged(regimes, name), "max_parents") for name in first]
+        return AskedTables(answered, answered[0].source.arities, group)
+    # Levels seen in some regimes only still count in all of them.
+    whole: DiscreteCounts = reduce(add, regimes.parts.values())
+    levels = dict(zip(whole.names, whole.levels, strict=True))
+    if none := [name for name, own in levels.items() if len(own) == 0]:
+        raise DataError(f"Column {none[0]} has no levels.")
+    aligned = Regimes({targets: part.with_levels(levels) for targets, part in regimes})
+    counts = [aligned.for_node(name) for name in first]
+    return CountedRows(
+        [np.array(own.rows.T, dtype=np.int32, order="C") for own in counts],
+        [np.array(own.counts, dtype=float) for own in counts],
+        whole.arities,
+        group,
+    )
 
-        t = self.tables
-        g = t.group[node]
-        result: Array = discrete_gains(
-            t.columns[g], t.weights[g], t.arities, node, candidates, *sets, wanted, *self._prior()
-        )
-        return result
+
+def _merged(regimes: Regimes[Any], name: str) -> CountTables:
+    """The tables of all rows in which a node was not set."""
+    usable: tuple[CountTables, ...] = tuple(part for targets, part in regimes if name not in targets)
+    if not usable:
+        raise DataError(f"{name} was set in every row, so nothing can be learned of its causes.")
+    return usable[0] if len(usable) == 1 else MergedTables(usable)

@@ -3,13 +3,18 @@
 A score is any object with `local_score(node, parents)`, larger is better, on the log scale. Greedy searches
 ask mostly for *gains*, `local_score(y, B + {x}) - local_score(y, B)`, for one `y`, many `x` and several `B`
 that share a beginning. `ParentSets` lists such `B` in depth-first order, so that whatever was eliminated or
-counted for a set serves all sets below it; a score with a `gains` method answers them in one compiled call,
-any other score is called back family by family (`gains_by_callback`).
+counted for a set serves all sets below it. A score may have
+
+- `gains(node, candidates, sets, wanted, positive_only)`, which answers them in one compiled call; without it,
+  families are scored one by one (`gains_by_family`);
+- `remote` and `prefetch(families)`, where it asks a source that answers in rounds: what is needed next is
+  then collected into one question;
+- `n`, the number of rows, and `targets`, the sets of intervened nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +23,7 @@ from numpy.typing import NDArray
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Family = tuple[int, tuple[int, ...]]  # a node and its parents
 
 
 @runtime_checkable
@@ -55,6 +61,17 @@ class ParentSets(NamedTuple):
             result.append((*self.root.tolist(), *path))
         return result
 
+    @property
+    def sizes(self) -> Index:
+        """The number of members of every set."""
+        sizes: Index = len(self.root) + self.depth
+        return sizes
+
+    @classmethod
+    def only(cls, members: Index) -> ParentSets:
+        """A single set."""
+        return cls(members, np.array([-1]), np.array([0]))
+
     @classmethod
     def chains(cls, root: Sequence[int], sets: Sequence[Sequence[int]]) -> tuple[ParentSets, Index]:
         """Any sets below a root, one chain each, and where each one ends."""
@@ -68,11 +85,23 @@ class ParentSets(NamedTuple):
         return cls(first, second, third), ends
 
 
-def gains_by_callback(
-    score: Score, known: dict[tuple[int, tuple[int, ...]], float], node: int,
-    candidates: Index, sets: ParentSets, wanted: Mask,
-) -> Array:  # fmt: skip
+def enlarged_families(node: int, candidates: Index, sets: ParentSets, wanted: Mask) -> Iterator[Family]:
+    """The families of a node in which a candidate has joined a set, where wanted."""
+    for row, parents in enumerate(sets.sets()):
+        for column in np.flatnonzero(wanted[row]):
+            yield node, (*parents, int(candidates[column]))
+
+
+def gains_by_family(
+    score: Score,
+    node: int,
+    candidates: Index,
+    sets: ParentSets,
+    wanted: Mask,
+    known: dict[Family, float] | None = None,
+) -> Array:
     """The gains of a score that answers one family at a time; `known` remembers its answers."""
+    known = {} if known is None else known
 
     def local(parents: tuple[int, ...]) -> float:
         key = (node, tuple(sorted(parents)))
@@ -80,6 +109,8 @@ def gains_by_callback(
             known[key] = float(score.local_score(*key))
         return known[key]
 
+    if getattr(score, "remote", False):
+        score.prefetch(enlarged_families(node, candidates, sets, wanted))  # type: ignore[attr-defined]
     result = np.zeros(wanted.shape)
     for row, parents in enumerate(sets.sets()):
         for column in np.flatnonzero(wanted[row]):

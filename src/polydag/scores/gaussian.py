@@ -1,47 +1,77 @@
-"""What the Gaussian scores share: a matrix per group of nodes that the same rows score, and collinearity."""
+"""The base of the Gaussian scores, which groups nodes by the rows that score them, and checks of the data.
+
+A Gaussian score says which `GaussianTerms` some statistics give, and has everything else from here: scores of
+families, compiled gains for the searches, compiled tables of families for posteriors.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
+from typing import ClassVar
 
 import numpy as np
 
-from polydag.errors import DataError, UsageError
-from polydag.scores.families import Array, Index, ParentSets
+from polydag.errors import DataError
+from polydag.scores.families import Array, Index, Mask, ParentSets
+from polydag.scores.gaussian_form import GaussianForm, GaussianTerms
+from polydag.scores.regimes import node_groups, target_sets
+from polydag.scores.spec import Kind, check_options
 from polydag.stats import GaussianStats, Regimes
 
 Source = GaussianStats | Regimes[GaussianStats]
 _COLLINEAR = 1e-10  # a column whose unexplained share of variance is below this follows from the others
 
 
-def node_groups(stats: Source) -> tuple[list[GaussianStats], Index]:
-    """The distinct statistics that score nodes, and which of them scores each node."""
-    if isinstance(stats, GaussianStats):
-        return [stats], np.zeros(stats.d, dtype=np.int64)
-    if not isinstance(stats, Regimes) or not isinstance(next(iter(stats.parts.values())), GaussianStats):
-        raise UsageError(
-            "Gaussian scores (bic, bge) need GaussianStats; for discrete data use bdeu, bds or k2."
-        )
-    found: dict[frozenset[frozenset[str]], int] = {}
-    groups: list[GaussianStats] = []
-    where: list[int] = []
-    for name in stats.names:
-        key = frozenset(targets for targets in stats.parts if name in targets)
-        if key not in found:
-            found[key] = len(groups)
-            groups.append(stats.for_node(name))
-        where.append(found[key])
-    return groups, np.array(where, dtype=np.int64)
+@dataclass(frozen=True, eq=False)
+class GaussianScore(ABC):
+    """A score of linear Gaussian families; subclasses say which terms some statistics give.
 
+    Parameters
+    ----------
+    stats : GaussianStats or Regimes of GaussianStats
+        The data; with `Regimes`, each node is scored by the rows that did not set it.
+    """
 
-def target_sets(stats: object) -> tuple[frozenset[int], ...]:
-    """The sets of intervened nodes, by index; empty for statistics without interventions."""
-    if not isinstance(stats, Regimes):
-        return ()
-    index = {name: i for i, name in enumerate(stats.names)}
-    return tuple(frozenset(index[name] for name in targets) for targets in stats.parts)
+    kind: ClassVar[Kind] = "numbers"
+
+    stats: Source
+    targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
+    form: GaussianForm = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_options(type(self), vars(self))
+        first, group = node_groups(self.stats)
+        terms = [self.terms(self.stats.for_node(name)) for name in first]
+        object.__setattr__(self, "targets", target_sets(self.stats))
+        object.__setattr__(self, "form", GaussianForm.of(terms, group))
+
+    @abstractmethod
+    def terms(self, part: GaussianStats) -> GaussianTerms:
+        """What the score is made of, given the statistics of some rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.stats.names
+
+    @property
+    def n(self) -> float:
+        """The number of rows."""
+        return self.stats.n
+
+    def local_score(self, node: int, parents: Sequence[int]) -> float:
+        """The score of `node` given its parents."""
+        return self.form.local_score(node, parents)
+
+    def gains(
+        self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
+    ) -> Array:
+        """The gain of each candidate parent over each parent set."""
+        return self.form.gains(node, candidates, sets, positive_only)
 
 
 def require_rows_and_rank(stats: Source) -> None:
@@ -84,35 +114,3 @@ def _require_full_rank(R: Array, names: Sequence[str]) -> None:
         f"The covariance is singular: column {names[end]} is a linear combination of {shown}. "
         "Drop one of these columns."
     )
-
-
-class GaussianGains:
-    """Gains of Gaussian scores by elimination on one matrix per group.
-
-    With `vx`, `vy` the variances left after regression on `B` and `r` the partial correlation, the gain of
-    `x` is `constant[|B|] - half/2 · log(vx vy) - slope[|B|] · log(1 - r²)`, for BIC (`half` 0) as for BGe
-    (`half` 1).
-    """
-
-    def __init__(
-        self, matrices: list[Array], group: Index, constant: list[Array], slope: list[Array], half: float
-    ) -> None:
-        # One layout only, since the kernel is compiled for each anew.
-        self.matrices, self.group = [np.ascontiguousarray(matrix) for matrix in matrices], group
-        self.constant, self.slope, self.half = constant, slope, half
-
-    def __call__(self, node: int, candidates: Index, sets: ParentSets, positive_only: bool) -> Array:
-        """The gain of each candidate over each set; those not positive may be 0 on request."""
-        from polydag.scores._family_kernels import gaussian_gains
-
-        g = self.group[node]
-        result: Array = gaussian_gains(
-            self.matrices[g], node, candidates, sets.root, sets.element, sets.depth,
-            self.constant[g], self.slope[g], self.half, positive_only,
-        )  # fmt: skip
-        return result
-
-
-def log_determinant(matrix: Array) -> float:
-    """The log determinant of a positive definite matrix; 0 for an empty one."""
-    return float(np.linalg.slogdet(matrix)[1]) if len(matrix) else 0.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polydag.scores._family_kernels import K2 as _CODE
-from polydag.scores.discrete import DirichletScore
+from polydag.scores.dirichlet import DirichletScore
+from polydag.scores.pseudocounts import PER_CELL
 
 
 @dataclass(frozen=True, eq=False)
 class K2(DirichletScore):
     """K2 from counts."""
 
-    def _prior(self) -> tuple[int, float]:
-        return _CODE, 1.0
+    def prior(self) -> tuple[int, float]:
+        """One imaginary row in every cell."""
+        return PER_CELL, 1.0

@@ -76,7 +76,7 @@ class Parties(Source):
         self,
         parties: Mapping[str, Any] | Sequence[Any],
         *,
-        privacy: Privacy = Privacy(),  # noqa: B008  # frozen
+        privacy: Privacy = Privacy(),  # frozen
         min_rows: int = 1,
     ) -> None:
         check("min_rows", min_rows, whole(least=0))

@@ -1,7 +1,8 @@
 """Sufficient statistics: built from a table or a stream of batches, merged with `+`, summed over parties."""
 
+from polydag.stats.count_tables import CountTables
 from polydag.stats.discrete import DiscreteCounts
 from polydag.stats.gaussian import GaussianStats
 from polydag.stats.regimes import Regimes
 
-__all__ = ["DiscreteCounts", "GaussianStats", "Regimes"]
+__all__ = ["CountTables", "DiscreteCounts", "GaussianStats", "Regimes"]

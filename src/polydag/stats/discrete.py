@@ -96,11 +96,17 @@ class DiscreteCounts:
         """The contingency table of some variables, one axis each, in the order given."""
         if missing := [str(name) for name in names if str(name) not in self.names]:
             raise DataError(f"No such variable: {', '.join(missing)}.")
-        where = [self.names.index(str(name)) for name in names]
-        shape = tuple(int(self.arities[i]) for i in where)
-        flat = np.ravel_multi_index(tuple(self.rows[:, i] for i in where), shape) if where else np.zeros(
-            len(self.rows), dtype=np.intp
-        )  # fmt: skip
+        return self._table(tuple(self.names.index(str(name)) for name in names))
+
+    def tables(self, sets: Sequence[tuple[int, ...]]) -> list[Array]:
+        """The contingency table of each set of columns, one axis per column in the order given."""
+        return [self._table(columns) for columns in sets]
+
+    def _table(self, columns: tuple[int, ...]) -> Array:
+        shape = tuple(len(self.levels[i]) for i in columns)
+        flat = np.zeros(len(self.rows), dtype=np.intp)
+        if columns:
+            flat = np.ravel_multi_index(tuple(self.rows[:, i] for i in columns), shape)
         return np.bincount(flat, weights=self.counts, minlength=math.prod(shape)).reshape(shape).astype(float)
 
     def with_levels(self, levels: Mapping[str, Sequence[Hashable]]) -> Self:

@@ -11,6 +11,7 @@ from polydag import data
 from polydag.errors import DataError, UsageError
 from polydag.federated.protocol.programs import majority_columns
 from polydag.losses.settings import Network, Series
+from polydag.parameters import check_all
 from polydag.privacy.settings import Privacy
 from polydag.progress import report
 from polydag.stats import GaussianStats, Regimes
@@ -222,13 +223,15 @@ class _OverParties:
         from polydag.federated.methods.private.moments import summed_private_moments
         from polydag.federated.methods.voting import with_knowledge
         from polydag.federated.models.registry import MODELS
+        from polydag.federated.party_tables import for_each_party
 
+        check_all(own, own.constraints)
         model, wanted = MODELS[own.model], own.method_settings()
         if not model.has_mean or own.lambda_ == "stability":
             raise UsageError("Summed statistics are for model=linear or lagged, and lambda_ a number or bic.")
         min_rows = self.settings["min_rows"]
         if privacy.epsilon is None:
-            statistics = {name: model.party(table, wanted).data for name, table in tables.items()}
+            statistics = for_each_party(tables, lambda table: model.party(table, wanted).data)
             pooled, outcome = summed_moments(statistics, privacy, min_rows=min_rows)
         elif model.supports_noise:
             pooled, outcome = summed_private_moments(tables, privacy, min_rows=min_rows)

@@ -10,13 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from polydag.errors import DataError, UsageError
+from polydag.errors import UsageError
 from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
 from polydag.federated.methods.stability import stable_lambda
 from polydag.federated.models.interface import Model
 from polydag.federated.models.tables import require_numbers
+from polydag.federated.party_tables import for_each_party
 from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
+from polydag.federated.protocol.programs import Local
 from polydag.federated.session import data_fingerprint, one_after_the_other, run_study
 from polydag.graph import Graph
 from polydag.metrics import varsortability
@@ -53,17 +55,22 @@ def fit_parties(
     ----------
     tables : mapping of party to table
         DataFrames, arrays, statistics or sources.
+    method, model
+        From the registries `METHODS` and `MODELS`, or objects of the same form.
+    settings : MethodSettings
+        Of both; its `lambda_` is replaced.
+    privacy, min_rows
+        As for `run_study`.
     lambda_ : float, "bic" or "stability"
         The penalty, or how it is chosen.
     """
     check_combination(method, model, settings, privacy, lambda_)
-    parties = {}
-    for name, table in tables.items():
-        try:
-            require_numbers(table)
-            parties[name] = method.party(table, model, settings, privacy)
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from None
+
+    def build(table: Any) -> Local:
+        require_numbers(table)
+        return method.party(table, model, settings, privacy)
+
+    parties = for_each_party(tables, build)
     study = Study(parties, model, settings, privacy)
     key = f"{method.name} {model.name} {fingerprint(settings)}"
     if settings.paper and lambda_ == "bic":
@@ -115,6 +122,9 @@ def check_combination(
         known = ", ".join(method.models)
         raise UsageError(f"method={method.name!r} supports model {known}; got {model.name!r}.")
     if privacy.epsilon is None:
+        if privacy.mode not in method.protections:
+            known = ", ".join(method.protections)
+            raise UsageError(f"method={method.name!r} supports sums that are {known}; got {privacy.mode!r}.")
         return
     if "noise" not in method.protections or not model.supports_noise:
         raise UsageError(

@@ -19,8 +19,7 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.errors import DataError, UsageError
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import regime_label, require_rows
-from polydag.federated.protection import known_regimes
+from polydag.federated.models.regimes import known_regimes, regime_label, require_rows
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study

@@ -11,7 +11,7 @@ lowers the extended BIC, in which an edge costs one coefficient at every party.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -241,9 +241,8 @@ class VaryingMethod:
         strength, names = result["raw_weights"], study.names
         weak = (strength > STRENGTH_LEAST) & ~adjacency
         own_weights = {
-            name: party.own_weights(study.group, adjacency)
+            name: cast(VaryingParty, party).own_weights(study.group, adjacency)
             for name, party in study.parties.items()
-            if isinstance(party, VaryingParty)
         }
         history = pd.DataFrame(result["history"], columns=list(HISTORY)).astype({"round": int})
         return Fitted(

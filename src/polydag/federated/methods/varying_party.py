@@ -38,8 +38,8 @@ def by_group(covariances: Array, group: Index, ridge: Array) -> Array:
     """`ridge_weights`, each variable with the covariance of its group."""
     weights = np.zeros_like(ridge)
     for g, S in enumerate(covariances):
-        members = group == g
-        weights[:, members] = ridge_weights(S, ridge)[:, members]
+        scored = group == g
+        weights[:, scored] = ridge_weights(S, ridge)[:, scored]
     return weights
 
 

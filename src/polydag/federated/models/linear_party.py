@@ -201,9 +201,9 @@ class LinearParty:
         factors = self._factorised(state)
         B = np.empty_like(centre)
         for g, (values, V, linear) in enumerate(zip(*factors, strict=True)):
-            members = state["group"] == g
-            right = linear[:, members] + rho[:, None, None] * centre[:, :, members]
-            B[:, :, members] = V @ ((V.T @ right) / (values[:, None] + rho[:, None, None]))
+            scored = state["group"] == g
+            right = linear[:, scored] + rho[:, None, None] * centre[:, :, scored]
+            B[:, :, scored] = V @ ((V.T @ right) / (values[:, None] + rho[:, None, None]))
         return B
 
     def _consensus(self, state: State, ask: Ask) -> tuple[State, Arrays]:
@@ -220,8 +220,8 @@ class LinearParty:
         B = W.copy()
         for g, weight in enumerate(share):
             if weight > 0:  # τ times the party's share: the same step on the mean loss of its own rows
-                members = constants["group"] == g
-                B[:, :, members] = self.proximal(constants, W, tau * weight)[:, :, members]
+                scored = constants["group"] == g
+                B[:, :, scored] = self.proximal(constants, W, tau * weight)[:, :, scored]
         columns = share[constants["group"]]
         return state, {"parameters": B * columns, "share": columns}
 
@@ -237,9 +237,9 @@ class LinearParty:
         residual = np.eye(W.shape[1]) - W
         squares = np.empty(W.shape[:2])
         for g, gram in enumerate(self._grams(known)):
-            members = known["group"] == g
-            columns = residual[:, :, members]
-            squares[:, members] = np.einsum("lij,ik,lkj->lj", columns, gram, columns, optimize=True)
+            scored = known["group"] == g
+            columns = residual[:, :, scored]
+            squares[:, scored] = np.einsum("lij,ik,lkj->lj", columns, gram, columns, optimize=True)
         return state, {"rows": self._own_rows(known), "squares": squares}
 
     def _families(self, state: State, ask: Ask) -> tuple[State, Arrays]:

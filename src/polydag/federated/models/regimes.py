@@ -14,7 +14,16 @@ import numpy as np
 from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.federated.models.unit_checks import SPREAD
-from polydag.federated.protocol.programs import Ask
+from polydag.federated.protocol.programs import Ask, Local
+from polydag.stats import Regimes
+
+
+def known_regimes(sites: Iterable[Local]) -> tuple[frozenset[str], ...]:
+    """The sets of variables that were intervened on anywhere; every site knows them."""
+    found: set[frozenset[str]] = set()
+    for site in sites:
+        found |= set(site.data.parts) if isinstance(site.data, Regimes) else {frozenset()}
+    return tuple(sorted(found, key=sorted))
 
 
 def variable_groups(names: Sequence[str], regimes: Iterable[frozenset[str]]) -> Index:

@@ -41,7 +41,7 @@ class CoordinatorState:
 
     Attributes
     ----------
-    members : tuple of str
+    all_sites : tuple of str
         The sites that take part.
     status : {"running", "done", "stopped", "unwilling"}
         `reason` says why the study stopped, or which site does not take part.
@@ -61,7 +61,7 @@ class CoordinatorState:
         The method's own state, and its outcome.
     """
 
-    members: tuple[str, ...]
+    all_sites: tuple[str, ...]
     status: str = RUNNING
     reason: str = ""
     round: int = 0
@@ -103,16 +103,16 @@ class Coordinator:
     patience: int = 2
     masking: Masking | None = None
 
-    def start(self, members: Sequence[str]) -> tuple[CoordinatorState, list[Message]]:
+    def start(self, all_sites: Sequence[str]) -> tuple[CoordinatorState, list[Message]]:
         """The first question to the sites."""
-        if len(set(members)) != len(members) or not members:
+        if len(set(all_sites)) != len(all_sites) or not all_sites:
             raise UsageError("A federation needs sites with different names.")
-        if bad := [name for name in members if name in (COORDINATOR, CLOCK) or "|" in name]:
+        if bad := [name for name in all_sites if name in (COORDINATOR, CLOCK) or "|" in name]:
             raise UsageError(f"A site cannot be called {bad[0]!r}.")
-        state = CoordinatorState(tuple(members))
+        state = CoordinatorState(tuple(all_sites))
         if self.masking is not None:
             recover = self.program.tolerates_absence
-            memory = masked.begin(self.masking, state.members, recover=recover)
+            memory = masked.begin(self.masking, state.all_sites, recover=recover)
             state = dataclasses.replace(state, summing=memory)
         return _next(state, *self.program.begin())
 
@@ -172,7 +172,7 @@ class Coordinator:
 
     def _close(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
         if not state.summing:
-            return self._advance(state, sums.total(state.received, state.members), len(state.received))
+            return self._advance(state, sums.total(state.received, state.all_sites), len(state.received))
         if state.phase not in (ASK, OPEN):
             memory, phase = masked.after_phase(state.summing, state.phase, state.round, state.received)
             return _enter(dataclasses.replace(state, summing=memory), phase)
@@ -213,8 +213,8 @@ def _next(
         done = dataclasses.replace(
             fresh, status=DONE, task=ANSWER, meta={}, question={}, asked=(), over=(), result=ask.arrays
         )
-        return done, [Message(COORDINATOR, site, done.round, ANSWER, ask.arrays) for site in state.members]
-    over = state.members if ask.sites is None else ask.sites
+        return done, [Message(COORDINATOR, site, done.round, ANSWER, ask.arrays) for site in state.all_sites]
+    over = state.all_sites if ask.sites is None else ask.sites
     expected = {name: list(shape) for name, shape in ask.returns.items()}
     fresh = dataclasses.replace(
         fresh, task=ask.task, meta=ask.meta, question=ask.arrays, expected=expected, over=over
@@ -256,8 +256,8 @@ def _question(state: CoordinatorState, sites: Iterable[str]) -> list[Message]:
 
 def _objection(state: CoordinatorState, message: Message) -> str | None:
     """Why the coordinator does not accept a message."""
-    if message.sender not in state.members:
-        return "it is not a member"
+    if message.sender not in state.all_sites:
+        return "it is not a site of this study"
     if state.status != RUNNING:
         return "the study is not running"
     if message.phase not in (*map(reply_to, ORDER), DECLINED, REFUSED) or message.phase == ANSWER:

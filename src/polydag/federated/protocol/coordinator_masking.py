@@ -52,9 +52,9 @@ class Masking:
     tags: bool = True
 
 
-def begin(settings: Masking, members: tuple[str, ...], *, recover: bool) -> Memory:
+def begin(settings: Masking, all_sites: tuple[str, ...], *, recover: bool) -> Memory:
     """The memory before the first message: the agreement, with the name of the study, and a key for tags."""
-    agreement = Agreement.default(random_bytes().hex(), members, recover=recover, quorum=settings.quorum)
+    agreement = Agreement.default(random_bytes().hex(), all_sites, recover=recover, quorum=settings.quorum)
     agreement.check()
     private, public = study_key()
     key = {"private": np.frombuffer(private, np.uint8), "public": np.frombuffer(public, np.uint8)}
@@ -79,14 +79,14 @@ def asked_in(memory: Memory, phase: str, over: tuple[str, ...]) -> tuple[str, ..
         return tuple(memory["parcels"])
     if phase in (AGREE, OPEN):
         return tuple(memory["ready"])
-    return over if phase == ASK else tuple(memory["agreement"]["members"])
+    return over if phase == ASK else tuple(memory["agreement"]["all_sites"])
 
 
 def question(
     memory: Memory, phase: str, round_: int, over: tuple[str, ...], site: str
 ) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and words of the question to a site in a phase."""
-    members = memory["agreement"]["members"]
+    all_sites = memory["agreement"]["all_sites"]
     if phase == JOIN:
         return {"key": memory["public"]}, {"agreement": memory["agreement"], "tags": memory["tagging"]}
     if phase == ROSTER:
@@ -95,7 +95,7 @@ def question(
         return {}, {"block": block_of(round_)}
     if phase == PARCELS:
         senders = [sender for sender in memory["parcels"] if sender != site]
-        place = {member: number for number, member in enumerate(members)}
+        place = {name: number for number, name in enumerate(all_sites)}
         # A sender has one parcel for each other site, in their order.
         own = [memory["parcels"][sender][place[site] - (place[sender] < place[site])] for sender in senders]
         return {"parcels": np.array(own)}, {"senders": senders}
@@ -117,19 +117,19 @@ def after_phase(memory: Memory, phase: str, round_: int, received: Contributions
                 ),
                 dtype=np.uint8,
             )
-            for site in (agreement.members if memory["tagging"] else ())
+            for site in (agreement.all_sites if memory["tagging"] else ())
         }
-        keys = np.array([received[site]["key"] for site in agreement.members])
-        signatures = np.array([received[site]["signature"] for site in agreement.members])
+        keys = np.array([received[site]["key"] for site in agreement.all_sites])
+        signatures = np.array([received[site]["signature"] for site in agreement.all_sites])
         return {**memory, "keys": keys, "signatures": signatures, "tags": tags}, ROSTER
     if phase in (ROSTER, DEAL):
         if not agreement.recover:
             return memory, ASK
-        parcels = {site: received[site]["parcels"] for site in agreement.members if site in received}
+        parcels = {site: received[site]["parcels"] for site in agreement.all_sites if site in received}
         locked = {site: received[site]["locked"] for site in parcels}
         return {**memory, "parcels": parcels, "locked": locked, "block": block_of(round_)}, PARCELS
     if phase == PARCELS:
-        ready = [site for site in agreement.members if site in received]
+        ready = [site for site in agreement.all_sites if site in received]
         return {**memory, "ready": ready, "parcels": {}}, ASK
     signed = {site: arrays["signature"] for site, arrays in received.items()}  # AGREE
     return {**memory, "signed": signed}, OPEN
@@ -139,7 +139,7 @@ def expected(
     memory: Memory, phase: str, over: Sequence[str], plain: Shapes, narrow: Narrow
 ) -> dict[str, tuple[int, ...]]:
     """The shapes of a reply in a phase; `plain` are the shapes of the numbers before masking."""
-    others = len(memory["agreement"]["members"]) - 1
+    others = len(memory["agreement"]["all_sites"]) - 1
     if phase == ASK:
         secure = SecureSum(others + 1, narrow)
         return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()}
@@ -155,9 +155,9 @@ def expected(
 
 def allowed(memory: Memory, present: Sequence[str]) -> tuple[str, ...]:
     """The sites among those present that may be summed over, by the rule against differencing."""
-    members = memory["agreement"]["members"]
-    there = [site for site in members if site in set(present)]
-    found = differencing.complete_groups(memory["sets"], there, differencing.groups(members))
+    all_sites = memory["agreement"]["all_sites"]
+    there = [site for site in all_sites if site in set(present)]
+    found = differencing.complete_groups(memory["sets"], there, differencing.groups(all_sites))
     return found if len(found) >= MIN_SITES else ()
 
 
@@ -176,7 +176,7 @@ def summed(
     agreement = agreement_of(memory)
     sites = memory["list"] if agreement.recover else list(over)
     numbers = memory["numbers"] if agreement.recover else received
-    secure = SecureSum(len(agreement.members), narrow)
+    secure = SecureSum(len(agreement.all_sites), narrow)
     total = coordinator_masks.add_masked([numbers[site] for site in sites])
     if agreement.recover:
         parts, total = secure.joined(total)

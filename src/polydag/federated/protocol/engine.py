@@ -57,7 +57,7 @@ def run(
     """
     under_way = begin(sites) if federation is None else federation
     first = under_way.coordinator
-    state, queue = coordinator.start(first.members) if first.round == 0 else coordinator.resume(first)
+    state, queue = coordinator.start(first.all_sites) if first.round == 0 else coordinator.resume(first)
     states = dict(under_way.sites)
     last = None if rounds is None else max(first.round, 1) + rounds - 1
     while state.status == RUNNING and (last is None or state.round <= last):

@@ -29,7 +29,7 @@ class Ask:
     arrays, meta : mappings
         What it needs for that.
     sites : tuple of str, optional
-        The sites that are asked; all members by default.
+        The sites that are asked; all sites by default.
     returns : mapping of name to shape
         The arrays in every answer; the coordinator refuses any other answer.
     """

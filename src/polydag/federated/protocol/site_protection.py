@@ -77,7 +77,7 @@ class SiteProtection:
         if message.phase == JOIN:
             return self._join(name, message)
         if not memory:
-            raise DataError("The coordinator has not told the study's agreement.")
+            raise DataError("The coordinator has not sent the agreement of the study.")
         steps: dict[str, Callable[[Memory, Message], Done]] = {
             ROSTER: self._admit,
             DEAL: self._deal,
@@ -100,12 +100,12 @@ class SiteProtection:
             agreement.check(self.min_sites)
         except UsageError as error:
             raise DataError(str(error)) from None
-        if name not in agreement.members or len(set(agreement.members)) != len(agreement.members):
-            raise DataError("The list of members must name different sites, with this one among them.")
-        if strangers := [member for member in agreement.members if member not in self.directory]:
+        if name not in agreement.all_sites or len(set(agreement.all_sites)) != len(agreement.all_sites):
+            raise DataError("The list of sites must name different ones, with this one among them.")
+        if strangers := [site for site in agreement.all_sites if site not in self.directory]:
             raise DataError(f"{strangers[0]} is not in this site's directory of identities.")
         if not agreement.recover:
-            self._require_allowed({}, agreement.members)
+            self._require_allowed({}, agreement.all_sites)
         coordinator_key = message.arrays["key"].tobytes() if message.meta.get("tags", True) else None
         memory, sent = masking.join(agreement, name, self.identity, coordinator_key)
         return {**memory, "sets": []}, sent
@@ -150,7 +150,7 @@ class SiteProtection:
     def honest(self, memory: Memory) -> int:
         """How many sites are counted on to keep their noise secret: all but those that may collude."""
         agreement = Agreement.from_json(memory["agreement"])
-        n = len(agreement.members)
+        n = len(agreement.all_sites)
         return n - min(agreement.colluding, (n - 1) // 2)
 
     def spend(self, memory: Memory, message: Message, noise: Noise) -> Memory:
@@ -175,12 +175,12 @@ class SiteProtection:
         """The numbers under masks."""
         if "roster" not in memory:
             raise DataError("It answers under masks only, and no keys have been exchanged.")
-        members = memory["agreement"]["members"]
-        over = message.meta.get("over", members)
-        parts, views = SecureSum(len(members), narrow_of(message.meta)).encode(arrays, columns)
+        all_sites = memory["agreement"]["all_sites"]
+        over = message.meta.get("over", all_sites)
+        parts, views = SecureSum(len(all_sites), narrow_of(message.meta)).encode(arrays, columns)
         memory = masking.mask(memory, message.round, parts, over)
         if not memory["agreement"]["recover"]:
-            memory = _with_set(memory, members)
+            memory = _with_set(memory, all_sites)
         return memory, views
 
 

@@ -20,10 +20,10 @@ from polydag.privacy.masking.ring import NARROW, WIDE, Ring, Words
 Contributions = Mapping[str, Arrays]
 
 
-def total(received: Contributions, members: Iterable[str]) -> dict[str, AnyArray]:
-    """The sum over the contributing sites, in the order of `members` and not in that of the messages."""
+def total(received: Contributions, all_sites: Iterable[str]) -> dict[str, AnyArray]:
+    """The sum over the contributing sites, in the order of `all_sites` and not in that of the messages."""
     result: dict[str, AnyArray] = {}
-    for site in members:
+    for site in all_sites:
         for name, array in received.get(site, {}).items():
             if name in result:
                 result[name] += array

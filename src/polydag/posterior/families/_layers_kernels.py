@@ -14,7 +14,8 @@ import math
 import numpy as np
 from numba import njit
 
-K2, BDEU, BDS = 0, 1, 2
+from polydag.scores.pseudocounts import PER_CELL, PER_OCCUPIED, PER_TABLE
+
 _DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
 _FULL = 255
 _SMALL = 16  # up to this count, logarithms shared by many cells are cheaper than log-gammas
@@ -25,13 +26,13 @@ _ROUNDING = 1e-12  # what is left of a sum of weights after taking all of them o
 @njit(cache=True, nogil=True)
 def discrete_layer(  # type: ignore[no-untyped-def]
     prefixes, columns, weights, packed, unit, first, arities, start, choose,
-    kind, pseudo, rising, products, strength, top, occupied, joint, alone,
+    prior, pseudo, rising, products, strength, top, occupied, joint, alone,
 ):  # fmt: skip
     """Fill `joint` (A) and `alone` (B) for the sets one larger than the prefixes: a score is A(π + i) + B(π).
 
-    K2 and BDeu have one A a set; BDs has one for each member as the child. B is wanted for sets up to `top`
-    members: for K2 one for each different arity of a child. `rising[t, N]` holds `log Γ(a_t + N) - log
-    Γ(a_t)`, `a = pseudo`.
+    Priors per cell and per table have one A a set; a prior per occupied configuration has one for each member
+    as the child. B is wanted for sets up to `top` members: for a prior per cell one for each different arity
+    of a child. `rising[t, N]` holds `log Γ(a_t + N) - log Γ(a_t)`, `a = pseudo`.
     """
     n, m = columns.shape
     k = prefixes.shape[1]
@@ -46,7 +47,7 @@ def discrete_layer(  # type: ignore[no-untyped-def]
     counts = np.zeros((cap, fields))
     totals = np.zeros(cap)
     current = np.full(k, -1, np.int64)
-    more, big = np.zeros(_SMALL, np.int64), np.empty(cap * arities.max() if kind == BDS else 0)
+    more, big = np.zeros(_SMALL, np.int64), np.empty(cap * arities.max() if prior == PER_OCCUPIED else 0)
     for line in range(len(prefixes)):
         base, size = start[k + 1], 1
         keep = True
@@ -73,21 +74,21 @@ def discrete_layer(  # type: ignore[no-untyped-def]
         for e in range(after, n):
             rank = base + choose[e, k + 1]
             begin, extra = first[e], arities[e] - 1
-            if kind == BDS:
-                _score_bds(
+            if prior == PER_OCCUPIED:
+                _score_per_occupied(
                     counts, totals, seen, begin, extra, rank, current, e, k, start, choose, arities,
                     strength, top, occupied, joint, alone, more, big,
                 )  # fmt: skip
                 continue
-            if kind == BDEU and len(products) == 0:
+            if prior == PER_TABLE and len(products) == 0:
                 value = _rising_sum(counts, totals, seen, begin, extra, strength / (size * arities[e]))
             else:
-                table = 0 if kind == K2 else np.searchsorted(products, size * arities[e])
+                table = 0 if prior == PER_CELL else np.searchsorted(products, size * arities[e])
                 value = _looked_up(counts, totals, seen, begin, extra, rising, pseudo, table)
             joint[rank, 0] = value
             if k + 1 > top:
                 continue
-            if kind == BDEU:
+            if prior == PER_TABLE:
                 alone[rank, 0] = -value
                 continue
             for t in range(alone.shape[1]):
@@ -195,11 +196,11 @@ def _count_weighted(codes, seen, columns, weights, after, first, counts, totals)
 
 
 @njit(cache=True, nogil=True)
-def _score_bds(  # type: ignore[no-untyped-def]
+def _score_per_occupied(  # type: ignore[no-untyped-def]
     counts, totals, seen, begin, extra, rank, prefix, e, k, start, choose, arities,
     strength, top, occupied, joint, alone, more, big,
 ):  # fmt: skip
-    """BDs: pseudocounts depend on how many configurations of the parents occur: one for each child."""
+    """Pseudocounts that depend on how many configurations of the parents occur: one A for each child."""
     own, large = 0, 0
     more[:] = 0
     for c in range(seen):

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataError
 from polydag.posterior.families import subsets
-
-if TYPE_CHECKING:
-    from polydag.scores.bge import BGe
-    from polydag.scores.discrete import DirichletScore
-    from polydag.scores.families import Score
+from polydag.scores.dirichlet import DirichletForm
+from polydag.scores.families import Score
+from polydag.scores.gaussian_form import GaussianForm
+from polydag.scores.pseudocounts import PER_CELL, PER_OCCUPIED
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -34,7 +32,7 @@ class Layer:
     """Work on prefixes, and the parts of the scores that it fills.
 
     A is that of joint sets: one column, or one for each member as the child. B is that of sets of parents, of
-    which child i takes the column `which[i]`.
+    which child i takes the column `which[i]`. A child has a constant besides (`base` of the layers).
     """
 
     work: Callable[[Index], None]
@@ -44,25 +42,22 @@ class Layer:
     choose: Index
 
 
-class Counts:
-    """Layers of a discrete score."""
+class CountLayers:
+    """Layers of a Dirichlet score."""
 
-    def __init__(self, score: DirichletScore) -> None:
-        from polydag.posterior.families import _layers_kernels as _kernels
-
-        tables = score.tables
-        codes = {"K2": _kernels.K2, "BDeu": _kernels.BDEU, "BDs": _kernels.BDS}
-        self.kind = codes[type(score).__name__]
-        self.strength = score.strength
-        self.arities, self.group = tables.arities, tables.group
+    def __init__(self, form: DirichletForm) -> None:
+        self.prior, self.strength = form.prior, form.strength
+        self.arities, self.group = form.rows.arities, form.rows.group
         if (many := np.flatnonzero(self.arities > MAX_LEVELS)).size:
-            name, levels = score.names[many[0]], self.arities[many[0]]
+            name, levels = form.names[many[0]], self.arities[many[0]]
             raise DataError(
                 f"Column {name} has {levels} levels; at most {MAX_LEVELS} can be used. Merge rare levels, or "
                 "cut a numeric column into few intervals (--discretize quantile:4)."
             )
-        self.n_groups = len(tables.columns)
-        self._rows = [self._expanded(*rows) for rows in zip(tables.columns, tables.weights, strict=True)]
+        self.n_groups = len(form.rows.columns)
+        self.base = np.zeros(len(form.names))
+        rows = zip(form.rows.columns, form.rows.weights, strict=True)
+        self._rows = [self._expanded(*own) for own in rows]
         self._known: dict[tuple[int, int], tuple[Array, Array, Index]] = {}
 
     @staticmethod
@@ -83,23 +78,24 @@ class Counts:
         first = np.cumsum([0, *(arities - 1)], dtype=np.int64)
         total = float(weights.sum())
         pseudo, rising, products = self._lookup(group, top)
-        classes = np.unique(arities[:1] if first_only else arities) if self.kind == _kernels.K2 else _NONE
+        per_cell, per_occupied = self.prior == PER_CELL, self.prior == PER_OCCUPIED
+        classes = np.unique(arities[:1] if first_only else arities) if per_cell else _NONE
         if len(classes):
             rows = np.array([0, *(1 + np.searchsorted(np.unique(self.arities), classes))])
             pseudo, rising = pseudo[rows], rising[rows]
         packed = _packed(columns, first) if unit else np.zeros((0, 0), dtype=np.uint64)
         start, choose = subsets.offsets(len(variables), top + 1), subsets.binomials(len(variables), top + 1)
-        width = top + 1 if self.kind == _kernels.BDS and not first_only else 1
+        width = top + 1 if per_occupied and not first_only else 1
         joint = np.zeros((start[-1], width))
         alone = np.zeros((start[-2], max(1, len(classes))))
-        occupied = np.ones(start[-2] if self.kind == _kernels.BDS else 1, dtype=np.int64)
+        occupied = np.ones(start[-2] if per_occupied else 1, dtype=np.int64)
         # Without parents there is one configuration, that of all rows.
-        own = classes if len(classes) else np.array([self.strength])
+        own = self.strength * (classes if len(classes) else np.ones(1))
         alone[0] = [-float(_rising(np.array([a]), 1, total)[0, 0]) for a in own]
 
         def work(prefixes: Index) -> None:
             _kernels.discrete_layer(
-                prefixes, columns, weights, packed, unit, first, arities, start, choose, self.kind, pseudo,
+                prefixes, columns, weights, packed, unit, first, arities, start, choose, self.prior, pseudo,
                 rising, products, self.strength, top, occupied, joint, alone,
             )  # fmt: skip
 
@@ -115,12 +111,10 @@ class Counts:
         return self._known[group, top]
 
     def _pseudocounts(self, top: int) -> tuple[Array, Index]:
-        from polydag.posterior.families import _layers_kernels as _kernels
-
         arities = np.unique(self.arities)
-        if self.kind == _kernels.K2:
-            return np.array([1.0, *arities]), _NONE
-        if self.kind == _kernels.BDS:
+        if self.prior == PER_CELL:
+            return self.strength * np.array([1.0, *arities]), _NONE
+        if self.prior == PER_OCCUPIED:
             return np.ones(1), _NONE
         products = np.ones(1, dtype=np.int64)
         for _ in range(top + 1):
@@ -130,24 +124,24 @@ class Counts:
         return self.strength / products, products
 
 
-class Determinants:
-    """Layers of BGe."""
+class DeterminantLayers:
+    """Layers of a Gaussian score."""
 
-    def __init__(self, score: BGe) -> None:
-        self.group = score.group
-        self.n_groups = len(score.groups)
-        self._score = score
+    def __init__(self, form: GaussianForm, names: tuple[str, ...]) -> None:
+        self.group = form.group
+        self.n_groups = len(form.terms)
+        self._names = names
+        self.base = np.array([form.terms[g].base[node] for node, g in enumerate(form.group)])
+        self._terms = form.terms
 
     def prepare(self, group: int, variables: Index, top: int, first_only: bool) -> Layer:
         """What scores sets of some variables from one group's matrix."""
         from polydag.posterior.families import _layers_kernels as _kernels
 
-        score = self._score
-        R = np.ascontiguousarray(score.matrices[group][np.ix_(variables, variables)])
+        terms = self._terms[group]
+        R = np.ascontiguousarray(terms.matrix[np.ix_(variables, variables)])
         start, choose = subsets.offsets(len(variables), top + 1), subsets.binomials(len(variables), top + 1)
         logdet = np.zeros((start[-1], 1))
-        n = score.groups[group].n
-        power = n + score.dof - len(score.names)
 
         def work(prefixes: Index) -> None:
             _kernels.determinant_layer(prefixes, R, start, choose, logdet)
@@ -155,30 +149,28 @@ class Determinants:
         def finish() -> tuple[Array, Array]:
             if len(lost := np.flatnonzero(np.isnan(logdet[:, 0]))):
                 members = subsets.numbered(len(variables), top + 1)[lost[0]]
-                names = [score.names[v] for v in variables[members[members >= 0]]]
+                names = [self._names[v] for v in variables[members[members >= 0]]]
                 raise DataError(
                     f"Columns {', '.join(names)} are linearly dependent, as far as numbers of this scale can "
                     "tell. Drop one of them, or standardise the columns."
                 )
             size = np.repeat(np.arange(top + 2), np.diff(start))[:, None]
-            constant = np.array([0.0, *(score.normaliser(n, k) for k in range(top + 1))])
-            half = np.multiply(0.5 * (power + size), logdet, dtype=np.float64)
+            constant = np.array([0.0, *(terms.constant(k) for k in range(top + 1))])
+            half = np.multiply(0.5 * (terms.power + terms.growth * size), logdet, dtype=np.float64)
             return constant[size] - half, half[: start[-2]]
 
         return Layer(work, finish, np.zeros(len(variables), dtype=np.int64), start, choose)
 
 
-Layers = Counts | Determinants
+Layers = CountLayers | DeterminantLayers
 
 
 def layers_of(score: Score) -> Layers | None:
-    """What scores a whole layer of sets at once; None for a score that has no such thing."""
-    from polydag.scores.bge import BGe
-    from polydag.scores.discrete import DirichletScore
-
-    if isinstance(score, DirichletScore):
-        return Counts(score)
-    return Determinants(score) if isinstance(score, BGe) else None
+    """What scores a whole layer of sets at once; None for a score that is of neither form."""
+    form = getattr(score, "form", None)
+    if isinstance(form, GaussianForm):
+        return DeterminantLayers(form, score.names)
+    return CountLayers(form) if isinstance(form, DirichletForm) else None
 
 
 def _rising(pseudo: Array, width: int, begin: float = 0.0) -> Array:

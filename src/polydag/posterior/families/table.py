@@ -1,8 +1,10 @@
 """Log scores of all families: every node with every parent set up to an in-degree, as arrays.
 
-K2, BDeu and BGe split into a part of the joint set and a part of the parents, `A(π + i) + B(π)`, so that one
-joint table (or determinant) serves every child; BDs has an A for each child of the same table. Where nodes
-differ in their candidate parents, or in the rows that score them, each node has sets of its own instead.
+Gaussian and Dirichlet scores split into a part of the joint set and a part of the parents, `A(π + i) + B(π)`,
+so that one joint table (or determinant) serves every child; BDs has an A for each child of the same table.
+Where nodes differ in their candidate parents, or in the rows that score them, each node has sets of its own
+instead. Any other score is computed family by family; where it asks a source that answers in rounds, all
+families are one question.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,7 @@ from polydag.posterior.families.layers import Layers, layers_of
 from polydag.posterior.families.memory import require_memory
 from polydag.posterior.families.threads import jobs, run
 from polydag.progress import report
-
-if TYPE_CHECKING:
-    from polydag.scores.families import Score
+from polydag.scores.families import Score
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -129,8 +128,8 @@ def family_table(
     Parameters
     ----------
     score : Score
-        K2, BDeu, BDs and BGe are computed from shared tables by compiled code; any other score is called back
-        family by family.
+        Scores of a Gaussian or Dirichlet form are computed from shared tables by compiled code; any other
+        score is called family by family.
     max_parents : int
         The largest in-degree, at most the number of candidates.
     candidates : int array of shape (n, c), optional
@@ -151,7 +150,7 @@ def family_table(
     table = FamilyTable(score.names, own, max_parents, np.empty((n, sets)))
     layers = layers_of(score)
     if layers is None:
-        _call_back(score, table)
+        _fill_by_family(score, table)
     else:
         shared = not table.is_pruned and layers.n_groups <= max_parents + 1
         (_fill_shared if shared else _fill_by_node)(layers, table, jobs(n_jobs))
@@ -208,6 +207,7 @@ def _fill_shared(layers: Layers, table: FamilyTable, threads: int) -> None:
                 node, table.sets, layer.start, layer.choose, joint, alone, layer.which[node],
                 table.scores[node],
             )  # fmt: skip
+            table.scores[node] += layers.base[node]
 
 
 def _fill_by_node(layers: Layers, table: FamilyTable, threads: int) -> None:
@@ -228,12 +228,19 @@ def _fill_by_node(layers: Layers, table: FamilyTable, threads: int) -> None:
             layer.work(own)
         joint, alone = layer.parts()
         gather(0, sets, layer.start, layer.choose, joint, alone, layer.which[0], table.scores[node])
+        table.scores[node] += layers.base[node]
 
     for done, _ in enumerate(run(work, list(range(table.n)), threads), start=1):
         report("family scores", done, table.n)
 
 
-def _call_back(score: Score, table: FamilyTable) -> None:
+def _fill_by_family(score: Score, table: FamilyTable) -> None:
+    """One call for each family; a source that answers in rounds is asked once, for the largest sets."""
+    if getattr(score, "remote", False):
+        largest = np.flatnonzero(table.sizes == table.max_parents)
+        score.prefetch(  # type: ignore[attr-defined]
+            (node, table.parents(node, int(s))) for node in range(table.n) for s in largest
+        )
     for node in range(table.n):
         for s, members in enumerate(table.members(node)):
             table.scores[node, s] = score.local_score(node, members[members >= 0].tolist())

@@ -2,7 +2,7 @@
 
 Up to `quorum − 1` sites may collude with the coordinator. With `recover`, a sum can be completed without
 sites that drop out during a round: every two sites share masks, and secrets are distributed so that `quorum`
-sites can open a round. Without it, only the sum over all members can ever be opened, by anyone. Then no
+sites can open a round. Without it, only the sum over all sites can ever be opened, by anyone. Then no
 secrets are distributed, and it suffices that the graph of shared masks stays connected when any `quorum − 1`
 sites are removed. The smallest such graph is a ring in which each site is joined to its nearest neighbours on
 both sides (Harary 1962).
@@ -31,7 +31,7 @@ class Agreement:
     ----------
     study : str
         A name that no other study has.
-    members : tuple of str
+    all_sites : tuple of str
         The sites, in a fixed order.
     quorum : int
         One more than the number of sites that may collude without learning anything; with `recover`, this
@@ -41,20 +41,20 @@ class Agreement:
     """
 
     study: str
-    members: tuple[str, ...]
+    all_sites: tuple[str, ...]
     quorum: int
     recover: bool
 
     @classmethod
     def default(
-        cls, study: str, members: tuple[str, ...], *, recover: bool, quorum: int | None = None
+        cls, study: str, all_sites: tuple[str, ...], *, recover: bool, quorum: int | None = None
     ) -> Self:
         """The default agreement: two thirds of the sites may collude."""
-        return cls(study, members, 2 * len(members) // 3 + 1 if quorum is None else quorum, recover)
+        return cls(study, all_sites, 2 * len(all_sites) // 3 + 1 if quorum is None else quorum, recover)
 
     def check(self, min_sites: int = MIN_SITES) -> None:
         """Raise a `UsageError` if the agreement would not protect a site."""
-        n = len(self.members)
+        n = len(self.all_sites)
         if n < min_sites:
             raise UsageError(
                 f"Masked sums need at least {min_sites} sites, and there are {n}: in a sum over two, each "
@@ -72,13 +72,13 @@ class Agreement:
     @property
     def colluding(self) -> int:
         """How many sites may tell the coordinator all they know without harming the others."""
-        return min(self.quorum - 1, len(self.members) - 2)  # all but one could compute the last contribution
+        return min(self.quorum - 1, len(self.all_sites) - 2)  # all but one can compute the last one's part
 
     def to_json(self) -> dict[str, Any]:
         """The agreement as JSON."""
         return {
             "study": self.study,
-            "members": list(self.members),
+            "all_sites": list(self.all_sites),
             "quorum": self.quorum,
             "recover": self.recover,
         }
@@ -89,7 +89,7 @@ class Agreement:
         try:
             return cls(
                 str(words["study"]),
-                tuple(map(str, words["members"])),
+                tuple(map(str, words["all_sites"])),
                 int(words["quorum"]),
                 bool(words["recover"]),
             )
@@ -98,16 +98,16 @@ class Agreement:
 
     def partners(self, name: str, roster: str) -> tuple[str, ...]:
         """The sites with which a site shares masks; the order of the ring follows from everyone's keys."""
-        n, reach = len(self.members), (self.quorum + 1) // 2
+        n, reach = len(self.all_sites), (self.quorum + 1) // 2
         if self.recover or 2 * reach >= n - 1:
-            return tuple(member for member in self.members if member != name)
-        ring = _ring(self.members, roster)
+            return tuple(site for site in self.all_sites if site != name)
+        ring = _ring(self.all_sites, roster)
         place = ring.index(name)
         steps = [step for k in range(1, reach + 1) for step in (k, -k)]
         near = {ring[(place + step) % n] for step in steps}
-        return tuple(member for member in self.members if member in near)
+        return tuple(site for site in self.all_sites if site in near)
 
 
 @lru_cache(maxsize=8)
-def _ring(members: tuple[str, ...], roster: str) -> list[str]:
-    return sorted(members, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())
+def _ring(all_sites: tuple[str, ...], roster: str) -> list[str]:
+    return sorted(all_sites, key=lambda each: hashlib.sha256(canonical(roster, each)).digest())

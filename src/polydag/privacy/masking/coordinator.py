@@ -48,9 +48,9 @@ def unmask(
     -----
     The self-masks of the sites in the sum are removed, and the masks that they share with sites that are not.
     """
-    helpers = [site for site in agreement.members if site in shares][: agreement.quorum]
+    helpers = [site for site in agreement.all_sites if site in shares][: agreement.quorum]
     secrets = shamir.combine(
-        [agreement.members.index(site) + 1 for site in helpers],
+        [agreement.all_sites.index(site) + 1 for site in helpers],
         np.array([shares[site] for site in helpers], dtype=np.uint32),
     )
     included = set(sites)
@@ -72,10 +72,10 @@ def _cancel(
     locked: NDArray[Any],
 ) -> None:
     """Remove the masks between a site that dropped out and those in the sum."""
-    members = agreement.members
-    seeds = xor_keystream(key, locked[(round_ - 1) % BLOCK]).reshape(len(members) - 1, -1)
-    others = [site for site in members if site != gone]
-    place = members.index(gone)
+    all_sites = agreement.all_sites
+    seeds = xor_keystream(key, locked[(round_ - 1) % BLOCK]).reshape(len(all_sites) - 1, -1)
+    others = [site for site in all_sites if site != gone]
+    place = all_sites.index(gone)
     for other, seed in zip(others, seeds, strict=True):
         if other in included:  # of two sites the first one adds their mask, the other one subtracts it
-            apply_mask(total, seed.tobytes(), subtract=members.index(other) < place)
+            apply_mask(total, seed.tobytes(), subtract=all_sites.index(other) < place)

@@ -77,24 +77,24 @@ def _agreement_hash(agreement: Agreement) -> str:
 def admit(memory: Memory, keys: Bytes, signatures: Bytes, directory: Directory) -> Memory:
     """Accept everyone's keys; a key that its owner has not signed is refused, and the owner is named."""
     agreement, name = Agreement.from_json(memory["agreement"]), str(memory["name"])
-    members = agreement.members
-    if keys.shape != (len(members), KEY) or signatures.shape != (len(members), SIGNATURE):
-        raise DataError("The coordinator's list of keys does not fit the list of members.")
+    all_sites = agreement.all_sites
+    if keys.shape != (len(all_sites), KEY) or signatures.shape != (len(all_sites), SIGNATURE):
+        raise DataError("The coordinator's list of keys does not fit the list of sites.")
     roster = hashlib.sha256(canonical("roster", memory["agreement"]) + keys.tobytes()).hexdigest()
     partners, agreed_on = agreement.partners(name, roster), _agreement_hash(agreement)
     roots = np.empty((len(partners), 32), dtype=np.uint8)
     for row, other in enumerate(partners):
-        place = members.index(other)
+        place = all_sites.index(other)
         public = keys[place].tobytes()
         text = _signed_key(agreed_on, other, public)
         if other not in directory or not is_signed(directory[other], signatures[place].tobytes(), text):
             raise DataError(f"The key in the name of {other} is not signed by {other}: it may be forged.")
-        # A site that saw other members or keys derives other masks, which do not cancel: nothing can be read.
+        # A site that saw other sites or keys derives other masks, which do not cancel: nothing can be read.
         pair = sorted((name, other))
         secret = shared_secret(memory["private"].tobytes(), public)
         roots[row] = _bytes(derive_key(secret, agreement.study, roster, pair))
     # Of two sites the first one adds their mask, the other one subtracts it.
-    subtracts = [members.index(other) < members.index(name) for other in partners]
+    subtracts = [all_sites.index(other) < all_sites.index(name) for other in partners]
     agreed = {"roster": roster, "partners": list(partners), "subtracts": subtracts, "roots": roots}
     masks = np.array([_bytes(derive_key(root.tobytes(), "masks", size=SEED)) for root in roots])
     return {**memory, **agreed, "masks": masks, "block": -1, "masked": 0}
@@ -121,17 +121,17 @@ def deal(memory: Memory, number: int) -> tuple[Memory, Sealed]:
     agreement, name = Agreement.from_json(memory["agreement"]), str(memory["name"])
     memory = _in_block(memory, number)
     secrets = np.frombuffer(random_bytes(2 * BLOCK * SEED), dtype=np.uint8).reshape(2, BLOCK, SEED)
-    shares = shamir.split(secrets.view("<u2"), agreement.quorum, len(agreement.members))
+    shares = shamir.split(secrets.view("<u2"), agreement.quorum, len(agreement.all_sites))
     parcels = []
     for row, other in enumerate(memory["partners"]):
-        share = shares[agreement.members.index(other)].astype("<u4").tobytes()
+        share = shares[agreement.all_sites.index(other)].astype("<u4").tobytes()
         parcels.append(_sealed(memory, row, number, name, other, share))
     seeds = memory["seeds"]
     locked = np.empty((BLOCK, seeds[0].size), dtype=np.uint8)
     for k in range(BLOCK):
         locked[k] = xor_keystream(secrets[1, k].tobytes(), seeds[k].reshape(-1))
-    held = np.zeros((len(agreement.members), *shares.shape[1:]), dtype=np.uint32)
-    held[agreement.members.index(name)] = shares[agreement.members.index(name)]
+    held = np.zeros((len(agreement.all_sites), *shares.shape[1:]), dtype=np.uint32)
+    held[agreement.all_sites.index(name)] = shares[agreement.all_sites.index(name)]
     memory = {**memory, "own": secrets[0], "held": held, "holds": [name], "opened": {}}
     return memory, {"parcels": np.array(parcels), "locked": locked}
 
@@ -164,7 +164,7 @@ def accept(memory: Memory, senders: Sequence[str], parcels: Bytes) -> Memory:
                 f"The shares in the name of {sender} cannot be decrypted: they were changed on the way, "
                 "belong to another block of rounds, or come from someone else."
             ) from None
-        held[agreement.members.index(sender)] = np.frombuffer(text, dtype="<u4").reshape(held.shape[1:])
+        held[agreement.all_sites.index(sender)] = np.frombuffer(text, dtype="<u4").reshape(held.shape[1:])
     return {**memory, "held": held, "holds": [*memory["holds"], *senders]}
 
 
@@ -173,7 +173,7 @@ def mask(memory: Memory, round_: int, parts: Sequence[Words], over: Sequence[str
 
     A round is masked only once: two messages under one mask would reveal their difference.
     """
-    recover, members = memory["agreement"]["recover"], memory["agreement"]["members"]
+    recover, all_sites = memory["agreement"]["recover"], memory["agreement"]["all_sites"]
     if round_ <= int(memory["masked"]):
         raise DataError(f"Round {round_} has been masked already; only the same message can be sent again.")
     if recover and block_of(round_) != memory["block"]:
@@ -184,8 +184,8 @@ def mask(memory: Memory, round_: int, parts: Sequence[Words], over: Sequence[str
             raise DataError(
                 f"No shares have arrived from {', '.join(lacking)}: the round could not be opened."
             )
-    elif list(over) != members:
-        raise DataError("This study sums over all its members only.")
+    elif list(over) != all_sites:
+        raise DataError("This study sums over all its sites only.")
     included = set(over)
     for row, (other, subtract) in enumerate(zip(memory["partners"], memory["subtracts"], strict=True)):
         if other in included:
@@ -240,7 +240,7 @@ def open_round(
     Where a site dropped out, `quorum` sites must have signed this list.
     """
     agreement = Agreement.from_json(memory["agreement"])
-    if not set(sites) <= set(over) <= set(agreement.members) or len(set(sites)) != len(sites):
+    if not set(sites) <= set(over) <= set(agreement.all_sites) or len(set(sites)) != len(sites):
         raise DataError("The coordinator's list of sites is not a subset of those that were asked.")
     if block_of(round_) != memory["block"]:
         raise DataError(f"Round {round_} does not belong to the current block; its shares are gone.")
@@ -251,7 +251,7 @@ def open_round(
                 raise DataError(
                     f"{site} has not signed this list of sites, although the coordinator says so."
                 )
-        if len(set(signatures) & set(agreement.members)) < agreement.quorum:
+        if len(set(signatures) & set(agreement.all_sites)) < agreement.quorum:
             raise DataError(
                 f"Only {len(signatures)} sites have signed the list of those in the sum; {agreement.quorum} "
                 "are needed."
@@ -259,7 +259,7 @@ def open_round(
     memory = _committed(memory, round_, sites)
     included = set(sites)
     step = (round_ - 1) % BLOCK
-    places = [agreement.members.index(site) for site in over]
+    places = [agreement.all_sites.index(site) for site in over]
     kinds = [0 if site in included else 1 for site in over]
     return memory, memory["held"][places, kinds, step]
 

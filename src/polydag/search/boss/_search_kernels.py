@@ -15,14 +15,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from polydag.scores._family_kernels import gaussian_gains
+from polydag.scores._gaussian_kernels import gaussian_gains
 
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Int = int | np.signedinteger
 
-NEW, ASKED = -1, -2  # in `first`: nobody came here yet; a walk waits for the list
+NEW, ASKED = -1, -2  # in `first`: not visited yet; a walk waits for the list
 DONE, SWEPT, WAITING, FULL = 0, 1, 2, 3
 TURN, IDLE, MOVED, OPEN = 0, 1, 2, 3  # in `state`: whose turn, moves refused in a row, moves, nodes asked for
 
@@ -333,7 +333,7 @@ def gaussian_fill(T: Trees, node: Int, S: Gaussian, required: Mask, barred: Mask
 def gaussian_answer(
     T: Trees, S: Gaussian, required: Mask, barred: Mask, tolerance: float, asked: Index, state: Index
 ) -> int:
-    """Fill the nodes asked for, while there is room."""
+    """Fill the nodes asked for, while they fit."""
     while state[OPEN] > 0:
         if T.used[1] + 2 * len(required) > len(T.item):
             return FULL

@@ -2,28 +2,28 @@
 
 An order of the variables stands for the DAG in which each variable's parents are grown and shrunk greedily
 among those before it. Variables are moved in turn, each to the position that scores best, until no move
-gains. The DAG's class is then reduced by the backward phase of GES, which makes the result exact in the limit
-of many rows.
+gains. The backward phase of GES then removes edges from the class of this DAG, which makes the result exact
+in the limit of many rows.
 
 The first order goes from the variable with the fewest others that would gain as its only parent to the one
-with the most; equals go by index. Required edges hold in every order. Other background knowledge bars
-parents, and a variable that may only be an effect of another stands after it in the first order.
+with the most; equals go by index. Required edges hold in every order. Other background knowledge rules
+out parents, and a variable that can only be an effect of another comes after it in the first order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.knowledge import Masks
+from polydag.parameters import check, optional, whole
 from polydag.progress import report
-from polydag.scores import ParentSets, Score, gains_by_callback
-from polydag.scores.gaussian import GaussianGains
+from polydag.scores import ParentSets, Score
+from polydag.scores.gains import FamilyGains, Gains
+from polydag.scores.gaussian_form import GaussianForm
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.ges.search import EquivalenceSearch, as_score
 
@@ -33,7 +33,7 @@ Mask = NDArray[np.bool_]
 
 
 class Sweep(NamedTuple):
-    """One turn of every variable: how many moves there were by its end, and the order's score."""
+    """One turn of every variable: the number of moves by its end, and the order's score."""
 
     sweep: int
     moves: int
@@ -42,7 +42,7 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BOSSResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class BOSSResult:
     order : tuple of int
         The order that the search ended with.
     trace : list of Sweep
-        How the score went.
+        The score after each sweep.
     """
 
     adjacency: Mask
@@ -64,18 +64,25 @@ class BOSSResult:
 
 
 def boss(
-    source: Any, *, penalty: float = 1.0, knowledge: Masks | None = None, screen: bool | None = None
+    source: Any,
+    *,
+    penalty: float = 1.0,
+    knowledge: Masks | None = None,
+    max_parents: int | None = None,
+    screen: bool | None = None,
 ) -> BOSSResult:
     """Search over orders of the variables.
 
     Parameters
     ----------
-    source : GaussianStats, DiscreteCounts, Regimes of either, or a score
+    source : GaussianStats, CountTables, Regimes of either, or a score
         As for `polydag.search.ges.search.ges`; Gaussian scores run compiled.
     penalty : float
         The penalty discount of BIC, where `source` is not a score.
     knowledge : Masks, optional
         Required and forbidden edges, from `Knowledge.masks`.
+    max_parents : int, optional
+        No family has more parents than this.
     screen : bool, optional
         Whether two variables may be joined only if one edge between them would gain in the empty graph; by
         default where columns outnumber rows, as in `ges`.
@@ -94,10 +101,11 @@ def boss(
     >>> boss(stats).adjacency.astype(int).tolist()
     [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
     """
+    check("max_parents", max_parents, optional(whole(least=0)))
     score = as_score(source, penalty)
     if screen is None:
         screen = float(getattr(score, "n", np.inf)) < len(score.names)
-    search = _Orders(score, knowledge, screen)
+    search = OrderSearch(score, knowledge, screen, max_parents)
     search.run()
     adjacency, total = _backward(score, search.dag(), knowledge)
     return BOSSResult(adjacency, total, tuple(search.order.sequence.tolist()), search.trace)
@@ -106,9 +114,8 @@ def boss(
 def _backward(score: Score, dag: Mask, knowledge: Masks | None) -> tuple[Mask, float]:
     """The class of a DAG after the backward phase of GES, and its score."""
     forbidden = np.eye(len(dag), dtype=bool) if knowledge is None else knowledge.forbidden
-    search = EquivalenceSearch(
-        score, Masks(dag, forbidden), None, False
-    )  # starts from the class of what is required
+    # The search starts from the class of what is required.
+    search = EquivalenceSearch(score, Masks(dag, forbidden), screen=False)
     search.required = np.zeros_like(dag) if knowledge is None else np.array(knowledge.required, order="C")
     search.informed = knowledge is not None
     search.run("backward")
@@ -139,47 +146,49 @@ def _new_trees(nodes: int, entries: int) -> trees.Trees:
     )  # fmt: skip
 
 
-class _Orders:
+class OrderSearch:
     """The state of one search: the order, the grow-shrink trees, and how lists are computed."""
 
-    def __init__(self, score: Score, knowledge: Masks | None, screen: bool) -> None:
+    def __init__(
+        self, score: Score, knowledge: Masks | None, screen: bool, max_parents: int | None = None
+    ) -> None:
         p = len(score.names)
         self.p, self.score = p, score
         masks = knowledge or Masks(np.zeros((p, p), dtype=bool), np.eye(p, dtype=bool))
         self.required = np.array(masks.required, dtype=bool, order="C")
         # At n = 10¹² rounding alone moves a Gaussian score by about one.
         self.tolerance = max(1e-9, 1e-12 * float(getattr(score, "n", 1.0)))
-        known: dict[tuple[int, tuple[int, ...]], float] = {}
-        self._gains: Callable[..., Array] = getattr(score, "gains", partial(gains_by_callback, score, known))
+        self._gains = FamilyGains(score, max_parents)
+        self._gains.require_few_parents(self.required)
         self.barred = np.array(masks.forbidden, dtype=bool, order="C")
         if screen:
-            self.barred |= ~self._correlated()
+            self.barred |= ~self._dependent()
         self.trees = _new_trees(16 * p, 64 * p)
         self.trees.used[0] = p
         self.trees.owner[:p] = np.arange(p)
-        for v in range(p):
-            self.trees.grown[v] = score.local_score(v, np.flatnonzero(self.required[:, v]).tolist())
-        inner = getattr(score, "_gains", None)
-        self._gaussian = _stacked(inner) if isinstance(inner, GaussianGains) else None
+        form = getattr(score, "form", None)
+        self._gaussian = _stacked(form.bounded(max_parents)) if isinstance(form, GaussianForm) else None
         self._asked = np.empty(3 * p, dtype=np.int64)
         self._state = np.zeros(4, dtype=np.int64)
         self._asked[:p], self._state[trees.OPEN] = np.arange(p), p
+        if self._gains.remote:
+            self._prefetch()
+        for v in range(p):
+            self.trees.grown[v] = score.local_score(v, np.flatnonzero(self.required[:, v]).tolist())
         self._answer()
         sequence = np.array(first_order(masks, self.trees.size[:p]), dtype=np.int64)
         self.order = trees.Order(sequence, np.argsort(sequence), np.full(p, -1, dtype=np.int64))
         self.trace: list[Sweep] = []
 
-    def _one_set(self, v: int, others: Index, parents: Index) -> Array:
-        sets = ParentSets(parents, np.array([-1]), np.array([0]))
-        gains: Array = self._gains(v, others, sets, np.ones((1, len(others)), dtype=bool))[0]
-        return gains
-
-    def _correlated(self) -> Mask:
+    def _dependent(self) -> Mask:
+        """The pairs of which one gains as the only parent of the other."""
         free = np.zeros((self.p, self.p), dtype=bool)
         everyone = np.arange(self.p)
-        for v in range(self.p):
-            others = np.delete(everyone, v)
-            free[others, v] = self._one_set(v, others, everyone[:0]) > self.tolerance
+        requests = [_one_set(v, np.delete(everyone, v), everyone[:0]) for v in range(self.p)]
+        if self._gains.remote:
+            self._gains.prefetch(requests)
+        for v, request in enumerate(requests):
+            free[request.candidates, v] = self._gains(request)[0] > self.tolerance
         return free | free.T
 
     def run(self) -> None:
@@ -208,8 +217,22 @@ class _Orders:
         return int(trees.gaussian_improve(self.trees, self.order, self._gaussian, self.required, self.barred,
                                           self.tolerance, self._asked, self._state))  # fmt: skip
 
+    def _prefetch(self) -> None:
+        """Ask, in one question, for what the nodes that walks wait for need.
+
+        Shrinking needs no more: its families are subsets of those that growing asks for.
+        """
+        requests = []
+        for node in self._asked[: self._state[trees.OPEN]]:
+            parents = trees.members(self.trees, node, self.required)
+            v = int(self.trees.owner[node])
+            requests.append(_one_set(v, trees.candidates(parents, v, self.barred), parents))
+        self._gains.prefetch(requests)
+
     def _answer(self) -> None:
         """Fill the nodes that walks wait for."""
+        if self._gains.remote:
+            self._prefetch()
         while self._state[trees.OPEN]:
             if self.trees.used[1] + 2 * self.p > len(self.trees.item):
                 self._grow()
@@ -225,7 +248,7 @@ class _Orders:
         parents = trees.members(T, node, self.required)
         others = trees.candidates(parents, v, self.barred)
         kept, more = self.shrink(v, parents)
-        gains = self._one_set(v, others, parents)
+        gains = self._gains(_one_set(v, others, parents))[0]
         trees.fill(T, node, others, gains, kept, T.grown[node] + more, self.tolerance)
 
     def shrink(self, v: int, parents: Index) -> tuple[Index, float]:
@@ -234,7 +257,8 @@ class _Orders:
         while True:
             fixed = int(self.required[:, v].sum())
             losses = [
-                self._one_set(v, parents[[k]], np.delete(parents, k))[0] for k in range(fixed, len(parents))
+                float(self._gains(_one_set(v, parents[[k]], np.delete(parents, k)))[0, 0])
+                for k in range(fixed, len(parents))
             ]
             if not losses or min(losses) >= -self.tolerance:
                 return parents, total
@@ -243,7 +267,7 @@ class _Orders:
             total -= losses[worst]
 
     def _grow(self) -> None:
-        """Twice the room for nodes and lists."""
+        """Make space for twice as many nodes and lists."""
         old = self.trees
         larger = _new_trees(2 * len(old.owner), 2 * len(old.item) + 2 * self.p)
         for before, after in zip(old, larger, strict=True):
@@ -258,7 +282,16 @@ class _Orders:
         return result
 
 
-def _stacked(gains: GaussianGains) -> trees.Gaussian:
+def _one_set(v: int, candidates: Index, parents: Index) -> Gains:
+    return Gains(v, candidates, ParentSets.only(parents), np.ones((1, len(candidates)), dtype=bool))
+
+
+def _stacked(form: GaussianForm) -> trees.Gaussian:
+    terms = form.terms
     return trees.Gaussian(
-        np.stack(gains.matrices), gains.group, np.stack(gains.constant), np.stack(gains.slope), gains.half
+        np.stack([own.matrix for own in terms]),
+        form.group,
+        np.stack([own.step for own in terms]),
+        np.stack([own.slope for own in terms]),
+        form.growth,
     )

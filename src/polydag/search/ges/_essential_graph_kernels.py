@@ -100,31 +100,31 @@ def parents_and_neighbors(G: Pdag, y: Int) -> tuple[Index, Index]:
 
 
 @njit(cache=True)
-def _component(G: Pdag, start: Int, mark: Index, number: Int) -> Index:
-    """The nodes that undirected paths join to start; they are marked with a number."""
+def _component(G: Pdag, start: Int, component: Index, number: Int) -> Index:
+    """The nodes that undirected paths join to start; `component` gets their number."""
     nodes = np.empty(len(G.degree), np.int64)
     nodes[0], count, at = start, 1, 0
-    mark[start] = number
+    component[start] = number
     while at < count:
         a = nodes[at]
         at += 1
         for k in range(G.degree[a]):
             b = G.near[a, k]
-            if mark[b] != number and G.A[a, b] and G.A[b, a]:
-                mark[b] = number
+            if component[b] != number and G.A[a, b] and G.A[b, a]:
+                component[b] = number
                 nodes[count] = b
                 count += 1
     return nodes[:count]
 
 
 @njit(cache=True)
-def _orient_from(G: Pdag, nodes: Index, mark: Index, first: Index) -> None:
+def _orient_from(G: Pdag, nodes: Index, component: Index, first: Index) -> None:
     """Orient a chain component away from a clique, in a maximum cardinality order that begins with it.
 
     Any order of a clique begins such an order, and in a chordal graph it makes no v-structure.
     """
     n, p = len(nodes), len(G.degree)
-    number = mark[nodes[0]]
+    number = component[nodes[0]]
     after = np.empty(p, np.int64)
     prior = np.empty(p, np.int64)
     weight = np.zeros(p, np.int64)
@@ -149,7 +149,7 @@ def _orient_from(G: Pdag, nodes: Index, mark: Index, first: Index) -> None:
         heaviest += 1
         for k in range(G.degree[v]):
             w = G.near[v, k]
-            if mark[w] == number and place[w] < 0:
+            if component[w] == number and place[w] < 0:
                 _unlink(head, after, prior, weight[w], w)
                 weight[w] += 1
                 rest = head[weight[w]]
@@ -160,7 +160,7 @@ def _orient_from(G: Pdag, nodes: Index, mark: Index, first: Index) -> None:
     for v in nodes:
         for k in range(G.degree[v]):
             w = G.near[v, k]
-            if mark[w] == number and place[v] < place[w]:
+            if component[w] == number and place[v] < place[w]:
                 G.A[w, v] = False
 
 
@@ -176,14 +176,14 @@ def _unlink(head: Index, after: Index, prior: Index, weight: Int, v: Int) -> Non
 
 @njit(cache=True)
 def _eliminate_sinks(
-    G: Pdag, nodes: Index, mark: Index, forbidden: Mask, informed: bool, orient: bool
+    G: Pdag, nodes: Index, component: Index, forbidden: Mask, informed: bool, orient: bool
 ) -> bool:
     """Whether a partly oriented chain component can be oriented without v-structure or cycle.
 
     A node is taken out when nothing points away from it, by an arrow or by knowledge, and its remaining
     neighbours form a clique; with `orient` their edges are turned towards it.
     """
-    number = mark[nodes[0]]
+    number = component[nodes[0]]
     gone = np.zeros(len(G.degree), np.bool_)
     ring = np.empty(len(nodes), np.int64)
     remaining, progress = len(nodes), True
@@ -195,7 +195,7 @@ def _eliminate_sinks(
             size, fits = 0, True
             for k in range(G.degree[s]):
                 w = G.near[s, k]
-                if mark[w] != number or gone[w]:
+                if component[w] != number or gone[w]:
                     continue
                 if not G.A[w, s] or (informed and forbidden[w, s]):
                     fits = False
@@ -273,16 +273,23 @@ def _push_around(G: Pdag, stack: Index, size: int, v: Int) -> tuple[Index, int]:
 
 @njit(cache=True)
 def _release(
-    G: Pdag, stack: Index, size: int, mark: Index, log_i: Index, log_j: Index, log_before: Index, count: int
+    G: Pdag,
+    stack: Index,
+    size: int,
+    component: Index,
+    log_i: Index,
+    log_j: Index,
+    log_before: Index,
+    count: int,
 ) -> int:
-    """Make arrows undirected until all are strongly protected; marked components are logged already."""
+    """Make arrows undirected until all are strongly protected; components are logged already."""
     while size:
         size -= 1
         a, b = stack[size, 0], stack[size, 1]
         if not G.A[a, b] or G.A[b, a] or protected(G, a, b):
             continue
         G.A[b, a] = True
-        if mark[a] == 0 or mark[a] != mark[b]:
+        if component[a] == 0 or component[a] != component[b]:
             log_i[count], log_j[count], log_before[count] = a, b, 1
             count += 1
         stack, size = _push_around(G, stack, size, b)
@@ -316,19 +323,23 @@ def apply(G: Pdag, kind: Int, x: Int, y: Int, members: Index, forbidden: Mask, i
     """
     p = len(G.degree)
     A = G.A
-    mark = np.zeros(p, np.int64)
-    room = G.degree.sum() + 2
-    log_i, log_j, log_before = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    component = np.zeros(p, np.int64)
+    most = G.degree.sum() + 2
+    log_i, log_j, log_before = (
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+    )
     count = 0
     log_i[count], log_j[count] = x, y
     log_before[count] = A[x, y] + 2 * A[y, x]
     count += 1
     line = A[x, y] and A[y, x]
-    nodes = _component(G, y, mark, 1)
-    count = _log_component(G, nodes, mark, x, y, log_i, log_j, log_before, count)
+    nodes = _component(G, y, component, 1)
+    count = _log_component(G, nodes, component, x, y, log_i, log_j, log_before, count)
     others = nodes[:0]
     if kind == TURN_LINE:
-        done = _orient_around(G, nodes, mark, x, y, members, forbidden)
+        done = _orient_around(G, nodes, component, x, y, members, forbidden)
     else:
         with_x = kind == DELETE and line
         first = np.empty(len(members) + 1 + with_x, np.int64)
@@ -337,24 +348,24 @@ def apply(G: Pdag, kind: Int, x: Int, y: Int, members: Index, forbidden: Mask, i
         if with_x:
             first[len(members)] = x
         first[-1] = y
-        _orient_from(G, nodes, mark, first)
+        _orient_from(G, nodes, component, first)
         if kind == TURN_ARROW:
-            others = _component(G, x, mark, 2)
-            count = _log_component(G, others, mark, x, y, log_i, log_j, log_before, count)
-            _orient_from(G, others, mark, np.array([x]))
+            others = _component(G, x, component, 2)
+            count = _log_component(G, others, component, x, y, log_i, log_j, log_before, count)
+            _orient_from(G, others, component, np.array([x]))
         done = True
     if done:
         _set_edge(G, x, y, 0 if kind == DELETE else 1)
         stack, size = np.empty((64, 2), np.int64), 0
-        stack, size = _push_oriented(G, stack, size, others, mark)
-        stack, size = _push_oriented(G, stack, size, nodes, mark)
+        stack, size = _push_oriented(G, stack, size, others, component)
+        stack, size = _push_oriented(G, stack, size, nodes, component)
         for v in (x, y):
             stack, size = _push_around(G, stack, size, v)
         for k in range(G.degree[x]):
             b = G.near[x, k]
             if A[x, b] and not A[b, x] and A[y, b] and not A[b, y]:
                 stack, size = _push_around(G, stack, size, b)
-        count = _release(G, stack, size, mark, log_i, log_j, log_before, count)
+        count = _release(G, stack, size, component, log_i, log_j, log_before, count)
         if informed:
             done = _admits(G, log_i[:count], log_j[:count], forbidden)
     change = Change(log_i[:count], log_j[:count], log_before[:count], done)
@@ -367,7 +378,7 @@ def apply(G: Pdag, kind: Int, x: Int, y: Int, members: Index, forbidden: Mask, i
 def _log_component(
     G: Pdag,
     nodes: Index,
-    mark: Index,
+    component: Index,
     x: Int,
     y: Int,
     log_i: Index,
@@ -379,27 +390,27 @@ def _log_component(
     for v in nodes:
         for k in range(G.degree[v]):
             w = G.near[v, k]
-            if v < w and mark[w] == mark[v] and not ((v == x and w == y) or (v == y and w == x)):
+            if v < w and component[w] == component[v] and not ((v == x and w == y) or (v == y and w == x)):
                 log_i[count], log_j[count], log_before[count] = v, w, 3
                 count += 1
     return count
 
 
 @njit(cache=True)
-def _push_oriented(G: Pdag, stack: Index, size: int, nodes: Index, mark: Index) -> tuple[Index, int]:
+def _push_oriented(G: Pdag, stack: Index, size: int, nodes: Index, component: Index) -> tuple[Index, int]:
     """Put a component's arrows on the stack, those found first on top."""
     for k in range(len(nodes) - 1, -1, -1):
         v = nodes[k]
         for t in range(G.degree[v]):
             w = G.near[v, t]
-            if mark[w] == mark[v] and G.A[v, w] and not G.A[w, v]:
+            if component[w] == component[v] and G.A[v, w] and not G.A[w, v]:
                 stack, size = _push(stack, size, v, w)
     return stack, size
 
 
 @njit(cache=True)
 def _orient_around(
-    G: Pdag, nodes: Index, mark: Index, x: Int, y: Int, members: Index, forbidden: Mask
+    G: Pdag, nodes: Index, component: Index, x: Int, y: Int, members: Index, forbidden: Mask
 ) -> bool:
     """Orient a component: y's parents in it become the members, x's become y and the members next to x."""
     A = G.A
@@ -408,34 +419,34 @@ def _orient_around(
         inside[s] = True
     for k in range(G.degree[y]):
         w = G.near[y, k]
-        if mark[w] == mark[y]:
+        if component[w] == component[y]:
             if inside[w]:
                 A[y, w] = False
             else:
                 A[w, y] = False
     for k in range(G.degree[x]):
         w = G.near[x, k]
-        if mark[w] == mark[x] and w != y:
+        if component[w] == component[x] and w != y:
             if inside[w]:
                 A[x, w] = False
             else:
                 A[w, x] = False
-    return _eliminate_sinks(G, nodes, mark, forbidden, False, True)
+    return _eliminate_sinks(G, nodes, component, forbidden, False, True)
 
 
 @njit(cache=True)
 def _admits(G: Pdag, log_i: Index, log_j: Index, forbidden: Mask) -> bool:
     """Whether some DAG of the class has no forbidden edge, looking only at what changed."""
-    mark = np.zeros(len(G.degree), np.int64)
+    component = np.zeros(len(G.degree), np.int64)
     number = 0
     for k in range(len(log_i)):
         for a, b in ((log_i[k], log_j[k]), (log_j[k], log_i[k])):
             if G.A[a, b] and not G.A[b, a] and forbidden[a, b]:
                 return False
-            if mark[a] == 0:
+            if component[a] == 0:
                 number += 1
-                nodes = _component(G, a, mark, number)
-                if len(nodes) > 1 and not _eliminate_sinks(G, nodes, mark, forbidden, True, False):
+                nodes = _component(G, a, component, number)
+                if len(nodes) > 1 and not _eliminate_sinks(G, nodes, component, forbidden, True, False):
                     return False
     return True
 

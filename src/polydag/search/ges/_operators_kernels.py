@@ -1,4 +1,4 @@
-"""The operators of GES, compiled: which sets and sources are to be scored, and the path conditions."""
+"""Compiled enumeration of GES operators: which sets and sources to score, and the path conditions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def cliques(A: Mask, nodes: Index) -> tuple[Index, Index]:
 
 
 @njit(cache=True)
-def insert_frame(
+def insert_operators(
     G: Pdag, y: Int, partners: Index, forbidden: Mask, informed: bool
 ) -> tuple[Index, Index, Index, Index, Mask]:
     """All Insert(x, y, T) up to the path condition: candidates x, root, sets NA ∪ T, and which pairs fit.
@@ -123,7 +123,7 @@ def _allowed(
 
 
 @njit(cache=True)
-def delete_frame(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, Index, Mask]:
+def delete_operators(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, Index, Mask]:
     """All Delete(x, y, H): candidates x, sets as chains (parents of y but x, then a clique), which pairs fit.
 
     Theorem 17 of Chickering (2002): NA without H must be a clique. `skip` counts the parents before each
@@ -135,11 +135,11 @@ def delete_frame(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, 
     for c in range(p + n):
         candidates[c] = parents[c] if c < p else neighbors[c - p]
     common = np.empty(n, np.int64)
-    room = 0
-    for fill in (False, True):  # first how much room, then what
+    length = 0
+    for fill in (False, True):  # first count, then fill
         if fill:
-            element, depth = np.full(room, -1, np.int64), np.zeros(room, np.int64)
-            skip, wanted = np.zeros(room, np.int64), np.zeros((room, p + n), np.bool_)
+            element, depth = np.full(length, -1, np.int64), np.zeros(length, np.int64)
+            skip, wanted = np.zeros(length, np.int64), np.zeros((length, p + n), np.bool_)
         at = 0
         for c in range(p + n):
             x = candidates[c]
@@ -163,12 +163,12 @@ def delete_frame(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, 
                     skip[at + lead - 1 + t] = k
                     wanted[at + lead - 1 + t, c] = True
             at += lead + len(inner) - 1
-        room = at
+        length = at
     return candidates, element, depth, skip, wanted
 
 
 @njit(cache=True)
-def turn_frame(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask]:
+def turn_operators(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask]:
     """All Turn(x, y, S) to x -> y up to later tests: candidates, their kinds, root, sets, which pairs fit.
 
     S is a clique of neighbours of y without x; for an undirected edge it reaches beyond NA, the neighbours
@@ -206,7 +206,7 @@ def turn_frame(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask
 
 
 @njit(cache=True)
-def turn_loss_frame(
+def turn_losses(
     G: Pdag, y: Int, x: Int, kind: Int, element: Index, depth: Index, wanted: Mask
 ) -> tuple[Index, Index, Index, Index]:
     """The sets over which x loses its parent y: root, chains, and which chain's end belongs to each row.
@@ -221,8 +221,8 @@ def turn_loss_frame(
             root[rest] = v
             rest += 1
     ends = np.zeros(len(element), np.int64)
-    room = 1 + (depth.sum() if kind == TURN_LINE else 0)
-    chain, level = np.full(room, -1, np.int64), np.zeros(room, np.int64)
+    length = 1 + (depth.sum() if kind == TURN_LINE else 0)
+    chain, level = np.full(length, -1, np.int64), np.zeros(length, np.int64)
     count = 1
     path = np.empty(depth.max() + 1, np.int64)
     for row in range(len(element) if kind == TURN_LINE else 0):
@@ -239,8 +239,8 @@ def turn_loss_frame(
     return root[:rest], chain[:count], level[:count], ends
 
 
-class Scratch(NamedTuple):
-    """Room for path searches: when each node was last seen and from where, a queue of nodes, and the time."""
+class PathMemory(NamedTuple):
+    """Working memory of path searches: when and from where each node was seen last, a queue, the time."""
 
     seen: NDArray[np.int64]
     via: NDArray[np.int64]
@@ -248,21 +248,23 @@ class Scratch(NamedTuple):
     clock: NDArray[np.int64]
 
 
-def new_scratch(p: int) -> Scratch:
-    """Room for p nodes."""
+def new_path_memory(p: int) -> PathMemory:
+    """Working memory for p nodes."""
     seen, via, line = (np.zeros(p, dtype=np.int64) for _ in range(3))
-    return Scratch(seen, via, line, np.zeros(1, dtype=np.int64))
+    return PathMemory(seen, via, line, np.zeros(1, dtype=np.int64))
 
 
 @njit(cache=True)
-def path_exists(G: Pdag, scratch: Scratch, start: Int, goal: Int, members: Index, around_goal: bool) -> bool:
+def path_exists(
+    G: Pdag, memory: PathMemory, start: Int, goal: Int, members: Index, around_goal: bool
+) -> bool:
     """Whether a semi-directed path leads from start to goal past the members; `via` then leads back along it.
 
     With `around_goal`, the goal's neighbours block as well and the edge start -> goal itself does not count.
     """
-    seen, via, line = scratch.seen, scratch.via, scratch.line
-    scratch.clock[0] += 1
-    now = scratch.clock[0]
+    seen, via, line = memory.seen, memory.via, memory.line
+    memory.clock[0] += 1
+    now = memory.clock[0]
     for s in members:
         seen[s] = now
     if around_goal:

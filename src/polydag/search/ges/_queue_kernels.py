@@ -13,15 +13,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from polydag.search.ges._essential_graph_kernels import INSERT, TURN_ARROW, Change, Pdag
-from polydag.search.ges._operators_kernels import Scratch, path_exists
+from polydag.search.ges._operators_kernels import PathMemory, path_exists
 
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Array = NDArray[np.float64]
 Int = int | np.signedinteger
 
-_WITNESS = 8  # longer paths are searched for again
+_LONGEST_PATH = 8  # inner nodes; longer paths are not kept but searched for again
 _NONE, _END = -2, -1
+_ALIKE = 1e-6  # log scores that differ by less than about this are taken for equal
 
 
 class Queue(NamedTuple):
@@ -39,40 +40,44 @@ class Queue(NamedTuple):
     member_size: NDArray[np.int64]
     cursor: NDArray[np.int64]
     tree: NDArray[np.float64]
-    used: NDArray[np.int64]  # candidates, members, rows passed over in this step
-    passed: NDArray[np.int64]
-    witness: NDArray[np.int32]  # the inner nodes of a path that made an Insert invalid, -1 after the last
-    watch: NDArray[
-        np.bool_
-    ]  # [a, y]: row y passed over an Insert because of a path through an edge that leaves a
+    used: NDArray[np.int64]  # candidates, members, rows skipped in this step
+    skipped: NDArray[np.int64]
+    blocking_path: NDArray[np.int32]  # inner nodes of a path that blocks an Insert, -1 after the last
+    blocked_by: NDArray[np.bool_]  # [a, y]: a path through an edge that leaves a blocks an Insert of row y
 
 
-def new_queue(p: int, room: int, member_room: int, watch: NDArray[np.bool_]) -> Queue:
+def new_queue(p: int, size: int, member_size: int, blocked_by: NDArray[np.bool_]) -> Queue:
     """An empty queue for p targets."""
     leaves = 1
     while leaves < p:
         leaves *= 2
 
-    def empty(size: int) -> Index:
-        return np.empty(size, dtype=np.int64)
+    def empty(length: int) -> Index:
+        return np.empty(length, dtype=np.int64)
 
     def zeros() -> Index:
         return np.zeros(p, dtype=np.int64)
 
     return Queue(
-        gain=np.empty(room), source=empty(room), kind=empty(room), first=empty(room), size=empty(room),
-        member=empty(member_room), row_start=zeros(), row_size=zeros(), member_start=zeros(),
+        gain=np.empty(size), source=empty(size), kind=empty(size), first=empty(size), size=empty(size),
+        member=empty(member_size), row_start=zeros(), row_size=zeros(), member_start=zeros(),
         member_size=zeros(), cursor=zeros(),
-        tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), passed=empty(p),
-        witness=np.empty((room, _WITNESS), dtype=np.int32), watch=watch,
+        tree=np.full(2 * leaves, -np.inf), used=np.zeros(3, dtype=np.int64), skipped=empty(p),
+        blocking_path=np.empty((size, _LONGEST_PATH), dtype=np.int32), blocked_by=blocked_by,
     )  # fmt: skip
+
+
+@njit(cache=True)
+def _rank(gain: float) -> float:
+    """A gain by which operators are ordered: those that are alike should not differ by rounding."""
+    return float(np.rint(gain / _ALIKE) * _ALIKE)
 
 
 @njit(cache=True)
 def _set_top(Q: Queue, y: Int) -> None:
     """Enter the best remaining gain of a row into the tournament."""
     node = len(Q.tree) // 2 + y
-    Q.tree[node] = Q.gain[Q.row_start[y] + Q.cursor[y]] if Q.cursor[y] < Q.row_size[y] else -np.inf
+    Q.tree[node] = _rank(Q.gain[Q.row_start[y] + Q.cursor[y]]) if Q.cursor[y] < Q.row_size[y] else -np.inf
     while node > 1:
         node //= 2
         Q.tree[node] = max(Q.tree[2 * node], Q.tree[2 * node + 1])
@@ -124,7 +129,7 @@ def fill(
     gains: Array,
     tolerance: float,
 ) -> bool:
-    """Replace a row by the wanted gains above a tolerance; False where there is no room for it.
+    """Replace a row by the wanted gains above a tolerance; False where it does not fit.
 
     Row r of `gains` belongs to set r of a tree of sets; its first `skip[r]` elements are not members of the
     operator's own set.
@@ -139,7 +144,7 @@ def fill(
     start, place = Q.used[0], Q.used[1]
     if start + count > len(Q.gain) or place + members > len(Q.member):
         return False
-    gain, found = np.empty(count), np.empty((count, 2), np.int64)
+    rank, found = np.empty(count), np.empty((count, 2), np.int64)
     first = np.empty(rows, np.int64)
     path = np.empty(depth.max() + 1 if rows else 1, np.int64)
     at, end = 0, place
@@ -149,19 +154,19 @@ def fill(
         before = at
         for c in range(columns):
             if gains[row, c] > tolerance and wanted[row, c]:
-                gain[at], found[at, 0], found[at, 1] = gains[row, c], row, c
+                rank[at], found[at, 0], found[at, 1] = _rank(gains[row, c]), row, c
                 at += 1
         if at > before:
             first[row] = end
             for k in range(skip[row], depth[row]):
                 Q.member[end] = path[k]
                 end += 1
-    order = _descending(gain)
+    order = _descending(rank)
     for k in range(count):
         row, c = found[order[k], 0], found[order[k], 1]
-        Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gain[order[k]], candidates[c], kinds[c]
+        Q.gain[start + k], Q.source[start + k], Q.kind[start + k] = gains[row, c], candidates[c], kinds[c]
         Q.first[start + k], Q.size[start + k] = first[row], depth[row] - skip[row]
-        Q.witness[start + k, 0] = _NONE
+        Q.blocking_path[start + k, 0] = _NONE
     Q.row_start[y], Q.row_size[y], Q.member_start[y], Q.member_size[y] = start, count, place, members
     Q.cursor[y] = 0
     Q.used[0] += count
@@ -182,7 +187,7 @@ def compact(old: Queue, new: Queue) -> None:
         new.kind[start : start + n] = old.kind[a : a + n]
         new.size[start : start + n] = old.size[a : a + n]
         new.first[start : start + n] = old.first[a : a + n] + (place - b)
-        new.witness[start : start + n] = old.witness[a : a + n]
+        new.blocking_path[start : start + n] = old.blocking_path[a : a + n]
         new.member[place : place + m] = old.member[b : b + m]
         new.row_start[y], new.row_size[y], new.member_start[y], new.member_size[y] = start, n, place, m
         start += n
@@ -192,39 +197,39 @@ def compact(old: Queue, new: Queue) -> None:
 
 
 @njit(cache=True)
-def restart(Q: Queue) -> None:
-    """Begin a new step: what was passed over for this step only is tried again."""
+def retry_skipped(Q: Queue) -> None:
+    """Begin a new step: what was skipped over for this step only is tried again."""
     for k in range(Q.used[2]):
-        _rewind(Q, Q.passed[k])
+        _retry(Q, Q.skipped[k])
     Q.used[2] = 0
 
 
 @njit(cache=True)
-def rewind(Q: Queue) -> None:
-    """Begin a phase: everything is tried again."""
+def retry_all(Q: Queue) -> None:
+    """Begin a phase: try everything again."""
     for y in range(len(Q.cursor)):
-        _rewind(Q, y)
+        _retry(Q, y)
     Q.used[2] = 0
 
 
 @njit(cache=True)
-def _rewind(Q: Queue, y: Int) -> None:
+def _retry(Q: Queue, y: Int) -> None:
     if Q.cursor[y] > 0:
         Q.cursor[y] = 0
         _set_top(Q, y)
 
 
 @njit(cache=True)
-def loosen(Q: Queue, G: Pdag, change: Change) -> None:
+def retry_unblocked(Q: Queue, G: Pdag, change: Change) -> None:
     """Try rows again whose Inserts were blocked by a path through an edge that can no longer be followed."""
     for k in range(len(change.i)):
         i, j, before = change.i[k], change.j[k], change.before[k]
         for a, b, could in ((i, j, before == 1 or before == 3), (j, i, before == 2 or before == 3)):
             if could and not G.A[a, b]:
                 for y in range(len(Q.cursor)):
-                    if Q.watch[a, y]:
-                        Q.watch[a, y] = False
-                        _rewind(Q, y)
+                    if Q.blocked_by[a, y]:
+                        Q.blocked_by[a, y] = False
+                        _retry(Q, y)
 
 
 @njit(cache=True)
@@ -234,13 +239,13 @@ def _advance(Q: Queue, y: Int) -> None:
 
 
 @njit(cache=True)
-def pass_over(Q: Queue, y: Int) -> None:
+def skip_for_now(Q: Queue, y: Int) -> None:
     """Leave out the best candidate of a row for the rest of this step."""
     known = False
     for k in range(Q.used[2]):
-        known |= Q.passed[k] == y
+        known |= Q.skipped[k] == y
     if not known:
-        Q.passed[Q.used[2]] = y
+        Q.skipped[Q.used[2]] = y
         Q.used[2] += 1
     _advance(Q, y)
 
@@ -248,47 +253,47 @@ def pass_over(Q: Queue, y: Int) -> None:
 @njit(cache=True)
 def _still_blocked(Q: Queue, G: Pdag, c: Int, x: Int, y: Int) -> bool:
     """Whether the path that once made an Insert invalid is still there (its set cannot have changed)."""
-    if Q.witness[c, 0] == _NONE:
+    if Q.blocking_path[c, 0] == _NONE:
         return False
     a = y
-    for k in range(_WITNESS):
-        b = Q.witness[c, k]
+    for k in range(_LONGEST_PATH):
+        b = Q.blocking_path[c, k]
         if b == _END:
             break
         if not G.A[a, b]:
             return False
-        Q.watch[a, y] = True
+        Q.blocked_by[a, y] = True
         a = b
-    Q.watch[a, y] = True
+    Q.blocked_by[a, y] = True
     return bool(G.A[a, x])
 
 
 @njit(cache=True)
-def _remember(Q: Queue, scratch: Scratch, c: Int, x: Int, y: Int) -> None:
-    """Watch the path just found from y to x, and keep it if it is short."""
-    length, node = 0, scratch.via[x]
+def _remember(Q: Queue, memory: PathMemory, c: Int, x: Int, y: Int) -> None:
+    """Note that the path just found from y to x blocks row y; keep the path if it is short."""
+    length, node = 0, memory.via[x]
     while node != y:
-        Q.watch[node, y] = True
+        Q.blocked_by[node, y] = True
         length += 1
-        node = scratch.via[node]
-    Q.watch[y, y] = True
-    Q.witness[c, 0] = _NONE
-    if length > _WITNESS:
+        node = memory.via[node]
+    Q.blocked_by[y, y] = True
+    Q.blocking_path[c, 0] = _NONE
+    if length > _LONGEST_PATH:
         return
-    if length < _WITNESS:
-        Q.witness[c, length] = _END
-    node = scratch.via[x]
+    if length < _LONGEST_PATH:
+        Q.blocking_path[c, length] = _END
+    node = memory.via[x]
     for k in range(length - 1, -1, -1):
-        Q.witness[c, k] = node
-        node = scratch.via[node]
+        Q.blocking_path[c, k] = node
+        node = memory.via[node]
 
 
 @njit(cache=True)
-def best(Q: Queue, G: Pdag, scratch: Scratch, max_degree: Int) -> tuple[Int, Int]:
+def best(Q: Queue, G: Pdag, memory: PathMemory, max_degree: Int) -> tuple[Int, Int]:
     """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by index.
 
-    An Insert that a path blocks is passed over until an edge of that path changes (`loosen`), one at a full
-    node until the phase begins again; other invalid candidates are tried again at the next step.
+    An Insert that a path blocks is left out until an edge of that path changes (`retry_unblocked`), one at a
+    full node until the phase begins again; other invalid candidates are tried again at the next step.
     """
     leaves = len(Q.tree) // 2
     while Q.tree[1] > -np.inf:
@@ -305,13 +310,13 @@ def best(Q: Queue, G: Pdag, scratch: Scratch, max_degree: Int) -> tuple[Int, Int
             full = G.degree[x] >= max_degree or G.degree[y] >= max_degree
             if full or _still_blocked(Q, G, c, x, y):
                 _advance(Q, y)
-            elif path_exists(G, scratch, y, x, members, False):
-                _remember(Q, scratch, c, x, y)
+            elif path_exists(G, memory, y, x, members, False):
+                _remember(Q, memory, c, x, y)
                 _advance(Q, y)
             else:
                 return y, c
-        elif kind == TURN_ARROW and path_exists(G, scratch, y, x, members, True):
-            pass_over(Q, y)
+        elif kind == TURN_ARROW and path_exists(G, memory, y, x, members, True):
+            skip_for_now(Q, y)
         else:
             return y, c
     return -1, -1

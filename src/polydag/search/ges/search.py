@@ -11,19 +11,25 @@ Operators, by the set `S` of neighbours of `y` that become its parents (`NA` are
 - Turn to x -> y of an arrow y -> x: `S ⊇ NA` a clique, and no semi-directed path from y to x past S and the
   neighbours of x other than that arrow (the same).
 
-Rows of candidates are kept per y and rescored only where y's surroundings changed. Path conditions are tested
-when a candidate comes up, since distant changes touch them.
+Operators are kept in a row for each y and rescored only where the surroundings of y changed. Path conditions
+are tested when an operator comes up, since distant changes affect them. Gains are compared on a grid as fine
+as the search's tolerance, so that rounding in their last bits does not choose between equal operators; of
+equal ones the smallest index wins.
 
-Background knowledge restricts the classes: an operator is taken only if some DAG of the resulting class has
+Background knowledge restricts the classes: an operator is applied only if some DAG of the resulting class has
 no forbidden and all required edges. The state stays an essential graph, so every theorem above still holds;
-the result is oriented by the knowledge in the end.
+knowledge orients the result in the end.
+
+A bound on the number of parents restricts the classes, too. All DAGs of a class have the same largest
+in-degree: nodes of a chain component have the same parents outside it, and within it the largest clique
+counts. So it is enough that Insert and Turn do not exceed the bound at y.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,12 +38,15 @@ from numpy.typing import NDArray
 from polydag import orientation
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
+from polydag.parameters import check, optional, whole
 from polydag.progress import report
-from polydag.scores import ParentSets, Score, gains_by_callback, make_score, total_score
+from polydag.scores import ParentSets, Score, make_score, total_score
+from polydag.scores.gains import FamilyGains, Gains
 from polydag.search.ges import _essential_graph_kernels as graph
-from polydag.search.ges import _operators_kernels as operators
 from polydag.search.ges import _queue_kernels as queue
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.search.ges._operators_kernels import new_path_memory
+from polydag.search.ges.operators import Operators, Scored, deletes, inserts, turns
+from polydag.stats import CountTables, GaussianStats, Regimes
 
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -46,7 +55,7 @@ PHASES = ("forward", "backward", "turning")
 
 
 class Step(NamedTuple):
-    """One operator: the pair it worked on, the set it was given, what it gained and the score after it."""
+    """One operator: its pair of nodes, the set it was given, its gain and the score after it."""
 
     phase: str
     operator: str
@@ -59,7 +68,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GESResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -83,6 +92,7 @@ def ges(
     penalty: float = 1.0,
     knowledge: Masks | None = None,
     max_degree: int | None = None,
+    max_parents: int | None = None,
     phases: Sequence[str] = PHASES,
     screen: bool | None = None,
 ) -> GESResult:
@@ -90,7 +100,7 @@ def ges(
 
     Parameters
     ----------
-    source : GaussianStats, DiscreteCounts, Regimes of either, or a score
+    source : GaussianStats, CountTables, Regimes of either, or a score
         Gaussian statistics are scored by BIC, counts by BDeu. A score is any object with `names` and
         `local_score(node, parents)` (and `targets`, the sets of intervened nodes, if there are any); it
         should give equivalent DAGs the same score.
@@ -100,12 +110,14 @@ def ges(
         Required and forbidden edges, from `Knowledge.masks`.
     max_degree : int, optional
         No edge is added at a node that has this many.
+    max_parents : int, optional
+        No family has more parents than this. With a score that asks for tables, it bounds their size.
     phases : sequence of {"forward", "backward", "turning"}
         Repeated, in this order, until none of them improves the score; a single phase runs once.
     screen : bool, optional
         Whether two variables may be joined only if one edge between them would gain in the empty graph
         ("faithfulness assumed" in Tetrad). It halves the false edges where columns outnumber rows, which is
-        when it is done by default, and costs true edges where rows abound.
+        when it is done by default, and costs true edges where there are many rows.
 
     References
     ----------
@@ -123,19 +135,18 @@ def ges(
     """
     if unknown := [phase for phase in phases if phase not in PHASES]:
         raise UsageError(f"There is no phase {unknown[0]!r}; known are {', '.join(PHASES)}.")
-    if max_degree is not None and max_degree < 0:
-        raise UsageError(f"The maximum degree cannot be negative; got {max_degree}.")
+    for name, bound in (("max_degree", max_degree), ("max_parents", max_parents)):
+        check(name, bound, optional(whole(least=0)))
     score = as_score(source, penalty)
     if screen is None:
         screen = float(getattr(score, "n", np.inf)) < len(score.names)
-    search = EquivalenceSearch(score, knowledge, max_degree, screen)
-    best = -np.inf
-    while search.total > best:
-        best = search.total
+    search = EquivalenceSearch(score, knowledge, screen, max_degree=max_degree, max_parents=max_parents)
+    improves = True
+    while improves:
+        steps = len(search.trace)
         for phase in phases:
             search.run(phase)
-        if len(phases) <= 1:
-            break
+        improves = len(phases) > 1 and len(search.trace) > steps
     return GESResult(search.oriented(), search.total, search.trace)
 
 
@@ -144,11 +155,11 @@ def as_score(source: Any, penalty: float) -> Score:
     inner = next(iter(source.parts.values())) if isinstance(source, Regimes) else source
     if isinstance(inner, GaussianStats):
         return make_score("bic", source, penalty=penalty)
-    if isinstance(inner, DiscreteCounts):
+    if isinstance(inner, CountTables):
         return make_score("bdeu", source)
     if not hasattr(source, "local_score") or not hasattr(source, "names"):
         raise UsageError(
-            "GES needs GaussianStats, DiscreteCounts, Regimes of these, or a score with names and "
+            "The search needs GaussianStats, CountTables, Regimes of these, or a score with names and "
             f"local_score; got {type(source).__name__}."
         )
     score: Score = source
@@ -163,22 +174,21 @@ def _target_groups(targets: Iterable[Iterable[int]], p: int) -> Index:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-class _Row(NamedTuple):
-    """The operators at one target: sources and their kinds, a tree of sets, and the gains of those wanted."""
-
-    candidates: Index
-    kinds: Index
-    element: Index
-    depth: Index
-    skip: Index
-    wanted: Mask
-    gains: Array
-
-
 class EquivalenceSearch:
-    """The state of one search: the graph, the queue of operators, the score so far."""
+    """The state of one search: the graph, the queue of operators, the score so far.
 
-    def __init__(self, score: Score, knowledge: Masks | None, max_degree: int | None, screen: bool) -> None:
+    The search starts from the class of the required edges.
+    """
+
+    def __init__(
+        self,
+        score: Score,
+        knowledge: Masks | None,
+        screen: bool,
+        *,
+        max_degree: int | None = None,
+        max_parents: int | None = None,
+    ) -> None:
         p = len(score.names)
         self.score, self.names, self.p = score, score.names, p
         self.max_degree = p if max_degree is None else max_degree
@@ -188,23 +198,28 @@ class EquivalenceSearch:
         self.required, self.forbidden = (np.array(mask, dtype=bool, order="C") for mask in knowledge)
         # At n = 10¹² rounding alone moves a Gaussian score by about one.
         self.tolerance = max(1e-9, 1e-12 * float(getattr(score, "n", 1.0)))
-        known: dict[tuple[int, tuple[int, ...]], float] = {}
-        own = getattr(score, "gains", None)
-        self._gains: Callable[..., Array] = (
-            own if own is not None else partial(gains_by_callback, score, known)
-        )
-        self._skips = {"positive_only": True} if own is not None else {}
+        self._gains = FamilyGains(score, max_parents)
+        self._gains.require_few_parents(self.required)
         self.G = self._start(_target_groups(getattr(score, "targets", ()), p))
-        room = 64 * p + 1024
-        self.Q = {phase: queue.new_queue(p, room, room, self._watch(phase)) for phase in PHASES}
+        size = 64 * p + 1024
+        self.Q = {phase: queue.new_queue(p, size, size, self._unblocked(phase)) for phase in PHASES}
         self._stale = {phase: set(range(p)) for phase in PHASES}
-        self._scratch = operators.new_scratch(p)
-        self._zeros = np.zeros(p, dtype=np.int64)
+        self._path_memory = new_path_memory(p)
         self._partners = self._possible_partners(screen)
-        self.total = total_score(score, self.required)
+        self._start_dag = self.required
         self.trace: list[Step] = []
 
-    def _watch(self, phase: str) -> Mask:
+    @cached_property
+    def _start_score(self) -> float:
+        # Not before the first operators are scored: their tables, where they are asked for, answer this, too.
+        return total_score(self.score, self._start_dag)
+
+    @property
+    def total(self) -> float:
+        """The score of the present class."""
+        return self.trace[-1].score if self.trace else self._start_score
+
+    def _unblocked(self, phase: str) -> Mask:
         return np.zeros((self.p, self.p) if phase == "forward" else (1, 1), dtype=bool)
 
     def _start(self, group: Index) -> graph.Pdag:
@@ -221,16 +236,18 @@ class EquivalenceSearch:
         return G
 
     def _possible_partners(self, screen: bool) -> list[Index]:
-        """Which nodes each node may ever be joined to."""
+        """The nodes that each node may ever be joined to."""
         everyone = np.arange(self.p)
         if not (screen or self.informed):
             return [everyone] * self.p
         free = np.ones((self.p, self.p), dtype=bool)
         if screen:
-            alone = ParentSets(everyone[:0], np.array([-1]), np.array([0]))
-            for y in range(self.p):
-                wanted = (everyone != y)[None, :]
-                free[:, y] = self._gains(y, everyone, alone, wanted, **self._skips)[0] > self.tolerance
+            alone = ParentSets.only(everyone[:0])
+            requests = [Gains(y, everyone, alone, (everyone != y)[None, :]) for y in range(self.p)]
+            if self._gains.remote:
+                self._gains.prefetch(requests)
+            for y, request in enumerate(requests):
+                free[:, y] = self._gains(request, positive_only=True)[0] > self.tolerance
             free |= free.T
         if self.informed:
             free &= ~(self.forbidden & self.forbidden.T)
@@ -245,27 +262,38 @@ class EquivalenceSearch:
         return A
 
     def run(self, phase: str) -> None:
-        """Take the best operator of a phase again and again until none gains."""
-        rescore = {"forward": self._inserts, "backward": self._deletes, "turning": self._turns}[phase]
-        queue.rewind(self.Q[phase])
+        """Apply the best operator of a phase until none gains."""
+        queue.retry_all(self.Q[phase])
         while True:
-            for y in sorted(self._stale[phase]):
-                rescore(y)
-            self._stale[phase].clear()
-            queue.restart(self.Q[phase])
+            self._rescore(phase)
+            queue.retry_skipped(self.Q[phase])
             change = self._step(phase)
             if change is None:
                 return
             if phase == "forward":
-                queue.loosen(self.Q[phase], self.G, change)
+                queue.retry_unblocked(self.Q[phase], self.G, change)
             for other, rows in self._stale.items():
                 rows.update(graph.affected(self.G, change, other == "turning").tolist())
 
+    def _rescore(self, phase: str) -> None:
+        """Score the operators at all nodes whose surroundings changed."""
+        stale = sorted(self._stale[phase])
+        if self._gains.remote:
+            self._gains.prefetch(request for y in stale for request in self._operators(phase, y).requests())
+        for y in stale:
+            self._fill(phase, y, self._operators(phase, y).scored(self._gains))
+        self._stale[phase].clear()
+
+    def _operators(self, phase: str, y: int) -> Operators:
+        if phase == "forward":
+            return inserts(self.G, y, self._partners[y], self.forbidden, self.informed)
+        return deletes(self.G, y, self.required) if phase == "backward" else turns(self.G, y)
+
     def _step(self, phase: str) -> graph.Change | None:
-        """Apply the best operator that can be applied, and note it."""
+        """Apply the best operator that can be applied, and record it."""
         Q = self.Q[phase]
         while True:
-            y, place = queue.best(Q, self.G, self._scratch, self.max_degree)
+            y, place = queue.best(Q, self.G, self._path_memory, self.max_degree)
             if y < 0:
                 return None
             x, kind = int(Q.source[place]), int(Q.kind[place])
@@ -273,55 +301,24 @@ class EquivalenceSearch:
             change: graph.Change = graph.apply(self.G, kind, x, y, members, self.forbidden, self.informed)
             if change.done:
                 break
-            queue.pass_over(Q, y)
+            queue.skip_for_now(Q, y)
         gain = float(Q.gain[place])
-        self.total += gain
         given = tuple(self.names[i] for i in members)
         operator = ("insert", "delete", "turn", "turn")[kind]
-        self.trace.append(Step(phase, operator, self.names[x], self.names[y], given, gain, self.total))
+        self.trace.append(Step(phase, operator, self.names[x], self.names[y], given, gain, self.total + gain))
         report("GES", len(self.trace), note=phase)
         return change
 
-    def _fill(self, phase: str, y: int, row: _Row) -> None:
+    def _fill(self, phase: str, y: int, row: Scored) -> None:
+        """Put the operators at y into the queue, and make the queue larger where they do not fit."""
+        on_grid = self.tolerance * np.round(row.gains / self.tolerance)
+        row = row._replace(gains=on_grid)
         while not queue.fill(self.Q[phase], y, *row, self.tolerance):
             Q = self.Q[phase]
             Q.row_size[y] = Q.member_size[y] = Q.cursor[y] = 0
             asked = row.gains.size
-            room, member_room = (
-                2 * int(Q.row_size.sum()) + asked,
-                2 * int(Q.member_size.sum()) + asked * self.p,
-            )
-            larger = queue.new_queue(self.p, room, member_room, Q.watch)
+            size = 2 * int(Q.row_size.sum()) + asked
+            member_size = 2 * int(Q.member_size.sum()) + asked * self.p
+            larger = queue.new_queue(self.p, size, member_size, Q.blocked_by)
             queue.compact(Q, larger)
             self.Q[phase] = larger
-
-    def _inserts(self, y: int) -> None:
-        """All Insert(x, y, S) that gain, for every x."""
-        candidates, parents, element, depth, wanted = operators.insert_frame(
-            self.G, y, self._partners[y], self.forbidden, self.informed
-        )
-        gains = self._gains(y, candidates, ParentSets(parents, element, depth), wanted, **self._skips)
-        kinds, skip = self._zeros[: len(candidates)], np.zeros(len(element), dtype=np.int64)
-        self._fill("forward", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))
-
-    def _deletes(self, y: int) -> None:
-        """All Delete(x, y, S) that gain, for every x with an edge to y that does not leave y."""
-        candidates, element, depth, skip, wanted = operators.delete_frame(self.G, y, self.required)
-        gains = np.zeros(wanted.shape)
-        if len(element):
-            gains = -self._gains(y, candidates, ParentSets(candidates[:0], element, depth), wanted)
-        kinds = np.full(len(candidates), graph.DELETE)
-        self._fill("backward", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))
-
-    def _turns(self, y: int) -> None:
-        """All Turn(x, y, S) to x -> y that gain, for every x with an edge to y that is not x -> y already."""
-        candidates, kinds, parents, element, depth, wanted = operators.turn_frame(self.G, y)
-        gains = self._gains(y, candidates, ParentSets(parents, element, depth), wanted)
-        for c in np.flatnonzero(wanted.any(axis=0)):
-            x, own = int(candidates[c]), wanted[:, c].copy()
-            root, chain, level, ends = operators.turn_loss_frame(self.G, y, x, kinds[c], element, depth, own)
-            asked = np.zeros((len(chain), 1), dtype=bool)
-            asked[ends[own]] = True
-            gains[:, c] -= self._gains(x, np.array([y]), ParentSets(root, chain, level), asked)[ends, 0]
-        skip = np.zeros(len(element), dtype=np.int64)
-        self._fill("turning", y, _Row(candidates, kinds, element, depth, skip, wanted, gains))

@@ -1,11 +1,15 @@
 """PC: an order-independent skeleton from tests of independence, colliders by vote, and orientation."""
 
-from polydag.search.pc.engine import COLLIDERS, PCResult, pc
-from polydag.search.pc.independence import FisherZ, GSquare, IndependenceTest, make_test
+from polydag.search.pc.fisher_z import FisherZ
+from polydag.search.pc.g_square import AskedGSquare, GSquare
+from polydag.search.pc.independence import make_test
+from polydag.search.pc.search import COLLIDERS, PCResult, pc
 from polydag.search.pc.skeleton import Level, SeparatingSets
+from polydag.search.pc.sweeps import IndependenceTest
 
 __all__ = [
     "COLLIDERS",
+    "AskedGSquare",
     "FisherZ",
     "GSquare",
     "IndependenceTest",

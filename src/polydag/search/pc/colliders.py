@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polydag.knowledge import Masks
-from polydag.search.pc.independence import IndependenceTest, Index, Mask, Plan, lists, sweep
 from polydag.search.pc.skeleton import Skeleton
+from polydag.search.pc.sweeps import IndependenceTest, Index, Mask, Plan, lists, sweep
 
 
 class Votes(NamedTuple):

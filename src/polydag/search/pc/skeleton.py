@@ -1,8 +1,8 @@
 """The skeleton of PC-stable (Colombo and Maathuis 2014, algorithm 4.1), level by level.
 
 At level s, i and j are tested given every set of s variables adjacent to i, and of s adjacent to j, adjacency
-being that at the start of the level. All sets are tested, not only those up to the first that separates:
-which one is kept (the one with the largest p-value) then does not depend on the order of the columns either.
+being that at the start of the level. All sets are tested, not only those up to the first that separates, so
+that the set that is kept (the one with the largest p-value) does not depend on the order of the columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 from polydag import orientation
 from polydag.knowledge import Masks
 from polydag.progress import report
-from polydag.search.pc.independence import Array, IndependenceTest, Mask, Plan, lists, sweep
+from polydag.search.pc._independence_kernels import ALIKE
+from polydag.search.pc.sweeps import Array, IndependenceTest, Mask, Plan, lists, sweep
 
 
 class Level(NamedTuple):
@@ -32,10 +33,9 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SeparatingSets(Mapping[frozenset[str], frozenset[str]]):
-    """What separates each removed pair: of the sets that were tested last, that with the largest p-value.
+    """What separates each removed pair: of the sets tested last, the one with the largest p-value.
 
-    Keys and values are sets of names. Pairs that need no conditioning are kept in a matrix, since they are
-    most.
+    Keys and values are sets of names. Pairs that need no conditioning, which are most, are kept in a matrix.
     """
 
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class SeparatingSets(Mapping[frozenset[str], frozenset[str]]):
 
 
 class Skeleton(NamedTuple):
-    """Which pairs are joined, the largest p-value of each, what separates the others, and how it went."""
+    """The joined pairs, the largest p-value of each pair, what separates the others, and the levels."""
 
     joined: Mask
     pvalues: Array
@@ -110,7 +110,7 @@ def skeleton(test: IndependenceTest, masks: Masks, max_conditioning: int | None,
         if size == 0:
             marginal[i[removed], j[removed]] = True
         else:
-            better = np.where(p[removed] == larger[removed], removed, other[removed])
+            better = np.where(p[removed] * (1 + ALIKE) >= larger[removed], removed, other[removed])
             sets = np.sort(tally.best_set[better], axis=1).tolist()
             for a, b, members in zip(i[removed].tolist(), j[removed].tolist(), sets, strict=True):
                 conditional[a, b] = tuple(members)

@@ -13,6 +13,7 @@ from polydag.errors import DataWarning, UsageError
 from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.private.party import MOMENTS, private_party
 from polydag.federated.methods.private.plan import NoisePlan, WhiteningSearch, moment_plan
+from polydag.federated.party_tables import for_each_party
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study
 from polydag.privacy.dp.whitening import Whitening
@@ -75,7 +76,7 @@ def summed_private_moments(
     """
     if privacy.epsilon is None:
         raise UsageError("Private moments need Privacy(epsilon=…).")
-    parties = {name: private_party(table) for name, table in rows.items()}
+    parties = for_each_party(rows, private_party)
     names = majority_columns(party.names for party in parties.values())
     program = PrivateMoments(names, plan=moment_plan(privacy, names))
     outcome = run_study(program, parties, privacy, min_rows=min_rows, key=key)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.linear_party import require_columns
-from polydag.federated.models.tables import rows_of
+from polydag.federated.models.tables import require_numbers, rows_of
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.disclosure import Noise
 from polydag.federated.protocol.messages import Arrays
@@ -27,6 +27,7 @@ MOMENTS, GRADIENT = "private moments", "private gradient"
 
 def private_party(table: Any) -> PrivateParty:
     """A party's side; it needs rows, since the effect of each row is bounded."""
+    require_numbers(table)
     frame = rows_of(table, "Differential privacy bounds the effect of each row, so it needs the")
     return PrivateParty(frame.to_numpy(dtype=float), tuple(map(str, frame.columns)))
 

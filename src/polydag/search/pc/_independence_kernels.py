@@ -1,4 +1,4 @@
-"""Compiled pieces of PC: sweeps over conditioning sets, and orientation of a sparse skeleton.
+"""Compiled sweeps of independence tests over conditioning sets.
 
 A sweep visits, for each node i, all subsets S of its candidates K(i) with sizes between `low` and `high`, and
 tests i against every target t in T(i) outside S. Sets are grown one member at a time, depth first: what is
@@ -7,8 +7,8 @@ Gaussian test costs a few operations whatever the size of S. Sets are visited in
 without allocation.
 
 Lists are flat with pointers: K(i) is `K.members[K.start[i] : K.start[i + 1]]`. `seen[S-member, t]` says
-whether the member is a candidate of the target too; the later end of a pair passes over sets that the earlier
-one has visited.
+whether the member is a candidate of the target too; the later end of a pair skips sets that the earlier one
+has visited.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from polydag.stats._configurations_kernels import refine
+
+ALIKE = 1e-9  # p-values that differ by a smaller share are taken as equal: the first set counts
 DEPENDENT = 1e-10  # a variable of which so little variance is left is a combination of the others
 
 
@@ -57,9 +60,8 @@ def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type
         c = len(columns)
         left = np.empty((max(top, 1), m + 1, c))  # covariances of the candidates and i with all, given S
         spread = np.empty((max(top, 1), c))  # variances given S; NaN for its members
-        inside = np.zeros(
-            (max(top, 1), q), np.bool_
-        )  # this end comes second, and all of S was seen by the first
+        # This end comes second, and the first one has visited all of S.
+        inside = np.zeros((max(top, 1), q), np.bool_)
         for b in range(c):
             spread[0, b] = C[columns[b], columns[b]]
             left[0, m, b] = C[i, columns[b]]
@@ -236,7 +238,7 @@ def g2_sweep(  # type: ignore[no-untyped-def]
             if entered and depth >= low:
                 table = np.empty(count[depth] * arity[i] * widest)
                 for t in range(q):
-                    if _passed_over(i, targets[t], candidates, chosen, depth, seen):
+                    if _visited_already(i, targets[t], candidates, chosen, depth, seen):
                         continue
                     g2, df = g_square(
                         strata[depth],
@@ -256,7 +258,7 @@ def g2_sweep(  # type: ignore[no-untyped-def]
                     if voting:
                         if p > alpha:
                             _vote(tally, i, first, t, m, chosen, depth)
-                    elif not tally.best[first + t] >= p:  # NaN before the first test
+                    elif not tally.best[first + t] * (1.0 + ALIKE) >= p:  # NaN before the first test
                         tally.best[first + t] = p
                         for d in range(depth):
                             tally.best_set[first + t, d] = candidates[chosen[d]]
@@ -268,14 +270,14 @@ def g2_sweep(  # type: ignore[no-untyped-def]
             cursor[depth] += 1
             chosen[depth] = a
             s = candidates[a]
-            count[depth + 1] = _refine(strata[depth], count[depth], X[s], arity[s], strata[depth + 1])
+            count[depth + 1] = refine(strata[depth], count[depth], X[s], arity[s], strata[depth + 1])
             cursor[depth + 1] = a + 1
             depth += 1
             entered = True
 
 
 @njit(cache=True, nogil=True)
-def _passed_over(i, target, candidates, chosen, size, seen):  # type: ignore[no-untyped-def]
+def _visited_already(i, target, candidates, chosen, size, seen):  # type: ignore[no-untyped-def]
     """Whether the target is in the set, or is the first end of the pair and has visited the set."""
     before = target < i
     for d in range(size):
@@ -287,20 +289,6 @@ def _passed_over(i, target, candidates, chosen, size, seen):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def _refine(strata, count, levels, arity, finer):  # type: ignore[no-untyped-def]
-    """Split strata by a variable, numbering only those that occur."""
-    number = np.full(count * arity, -1, np.int32)
-    found = 0
-    for r in range(len(strata)):
-        key = strata[r] * arity + levels[r]
-        if number[key] < 0:
-            number[key] = found
-            found += 1
-        finer[r] = number[key]
-    return found
-
-
-@njit(cache=True, nogil=True)
 def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyped-def]
     """G² and its degrees of freedom, summed over strata; levels absent from a stratum do not count there."""
     cells = a * b
@@ -308,6 +296,13 @@ def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyp
         table[cell] = 0.0
     for r in range(len(strata)):
         table[strata[r] * cells + x[r] * b + y[r]] += weight[r]
+    return g_square_of_table(table[: count * cells], count, a, b)
+
+
+@njit(cache=True, nogil=True)
+def g_square_of_table(table, count, a, b):  # type: ignore[no-untyped-def]
+    """G² and its degrees of freedom of a flat table (strata, levels of one variable, levels of the other)."""
+    cells = a * b
     rows, columns = np.empty(a), np.empty(b)
     g2, df = 0.0, 0
     for s in range(count):
@@ -360,165 +355,3 @@ def chi2_tail(x, df):  # type: ignore[no-untyped-def]
         if abs(c * d - 1.0) < 1e-15:
             break
     return scale * h
-
-
-@njit(cache=True, nogil=True)
-def accept_colliders(triples, arrows, near):  # type: ignore[no-untyped-def]
-    """Draw colliders i -> k <- j, in the order given, into `arrows`; which of them fitted.
-
-    One that turns an arrow round, or closes a directed cycle, is left out.
-    """
-    kept = np.zeros(len(triples), np.bool_)
-    mark = np.zeros(len(arrows), np.int64)
-    for number in range(len(triples)):
-        i, k, j = triples[number]
-        if arrows[i, k] and arrows[j, k]:
-            kept[number] = True
-        elif not _leads(arrows, near, k, i, j, mark, number + 1):
-            arrows[i, k] = arrows[j, k] = True
-            kept[number] = True
-    return kept
-
-
-@njit(cache=True, nogil=True)
-def _leads(arrows, near, start, first, second, mark, stamp):  # type: ignore[no-untyped-def]
-    """Whether arrows lead from `start` to one of two nodes."""
-    stack = np.empty(len(arrows), np.int64)
-    stack[0], size = start, 1
-    mark[start] = stamp
-    while size > 0:
-        size -= 1
-        v = stack[size]
-        for u in near.members[near.start[v] : near.start[v + 1]]:
-            if arrows[v, u] and mark[u] != stamp:
-                if u == first or u == second:
-                    return True
-                mark[u] = stamp
-                stack[size] = u
-                size += 1
-    return False
-
-
-@njit(cache=True, nogil=True)
-def extend(arrows, joined, near, weakness):  # type: ignore[no-untyped-def]
-    """A DAG with this skeleton and these (acyclic) arrows, and few new v-structures.
-
-    Sinks are taken out one by one (Dor and Tarsi 1992): a node without arrows out of it whose undirected
-    edges make no new v-structure. Where there is none, the one that makes the fewest is taken, among equals
-    the one with the greatest weakness; returns the number of such.
-    """
-    p = len(arrows)
-    result = arrows.copy()
-    left = np.ones(p, np.bool_)
-    cost = np.empty(p, np.int64)
-    for v in range(p):
-        cost[v] = _sink_cost(v, arrows, joined, near, left)
-    forced = 0
-    for _ in range(p):
-        x = -1
-        for v in range(p):
-            if (
-                left[v]
-                and cost[v] >= 0
-                and (x < 0 or cost[v] < cost[x] or (cost[v] == cost[x] and weakness[v] > weakness[x]))
-            ):
-                x = v
-        forced += cost[x] > 0
-        left[x] = False
-        around = near.members[near.start[x] : near.start[x + 1]]
-        for u in around:
-            if left[u]:
-                result[u, x] = True
-        for u in around:
-            if left[u]:
-                cost[u] = _sink_cost(u, arrows, joined, near, left)
-    return result, forced
-
-
-@njit(cache=True, nogil=True)
-def _sink_cost(x, arrows, joined, near, left):  # type: ignore[no-untyped-def]
-    """New v-structures if all edges left at x point to it; -1 where an arrow leaves it."""
-    around = near.members[near.start[x] : near.start[x + 1]]
-    cost = 0
-    for u in around:
-        if not left[u]:
-            continue
-        if arrows[x, u]:
-            return -1
-        for v in around:
-            if v > u and left[v] and not joined[u, v] and not (arrows[u, x] and arrows[v, x]):
-                cost += 1
-    return cost
-
-
-@njit(cache=True, nogil=True)
-def close(A, near, ambiguous):  # type: ignore[no-untyped-def]
-    """Apply Meek's rules to A in rounds until nothing follows, in place.
-
-    `ambiguous` are sorted keys `(i p + k) p + j`, i < j, of triples i - k - j that are not known to be no
-    collider: rules that rest on such a triple are not applied.
-    """
-    p = len(A)
-    while True:
-        fresh_i, fresh_j = [0], [0]
-        for i in range(p):
-            for j in near.members[near.start[i] : near.start[i + 1]]:
-                if A[i, j] and A[j, i] and _implied(A, near, ambiguous, i, j):
-                    fresh_i.append(i)
-                    fresh_j.append(j)
-        for place in range(1, len(fresh_i)):
-            A[fresh_j[place], fresh_i[place]] = False
-        # Implied both ways: contradictory premises, and neither is drawn.
-        both = 0
-        for place in range(1, len(fresh_i)):
-            i, j = fresh_i[place], fresh_j[place]
-            if i < j and not A[i, j]:
-                A[i, j] = A[j, i] = True
-                both += 1
-        if len(fresh_i) - 1 == 2 * both:
-            return
-
-
-@njit(cache=True, nogil=True)
-def _implied(A, near, ambiguous, i, j):  # type: ignore[no-untyped-def]
-    """Whether i - j must be i -> j."""
-    around = near.members[near.start[i] : near.start[i + 1]]
-    for k in around:
-        if k == j:
-            continue
-        apart = not (A[k, j] or A[j, k])
-        into, out = A[k, i] and not A[i, k], A[i, k] and not A[k, i]
-        if into and apart and not _among(ambiguous, len(A), k, i, j):  # R1: k -> i - j
-            return True
-        if out and A[k, j] and not A[j, k]:  # R2: i -> k -> j
-            return True
-        if into or out:
-            continue
-        if A[k, j] and not A[j, k]:  # R3: i - k -> j, i - l -> j, k and l apart
-            for h in around:
-                if (
-                    h > k and A[i, h] and A[h, i] and A[h, j] and not A[j, h] and not A[h, k] and not A[k, h]
-                    and not _among(ambiguous, len(A), k, i, h)
-                ):  # fmt: skip
-                    return True
-        if apart and not _among(
-            ambiguous, len(A), k, i, j
-        ):  # R4: i - k -> l -> j, l next to i, k and j apart
-            for h in around:
-                if A[k, h] and not A[h, k] and A[h, j] and not A[j, h]:
-                    return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _among(keys, p, i, k, j):  # type: ignore[no-untyped-def]
-    """Whether a triple i - k - j is listed, by bisection."""
-    key = (min(i, j) * p + k) * p + max(i, j)
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low < len(keys) and keys[low] == key

@@ -1,11 +1,12 @@
 """PC from end to end: skeleton, colliders, and a graph that some DAG agrees with.
 
-Sampled tests contradict each other. What is drawn is settled by rules that do not look at the order of the
-columns:
+Tests on samples contradict each other. Contradictions are resolved by rules that do not depend on the order
+of the columns:
 
-1. Arrows that knowledge gives come first. If they make a cycle of the edges found, its weakest edge goes.
-2. Colliders are drawn from the surest to the least sure: the fewest separating sets that hold the middle,
-   then the largest p-value of the pair. One that would turn an arrow round or close a cycle is left out
+1. Arrows from background knowledge come first. If they make a cycle of the edges found, its weakest edge is
+   removed.
+2. Colliders are drawn from the most to the least certain: the fewest separating sets that contain the middle,
+   then the largest p-value of the pair. A collider that would reverse an arrow or close a cycle is left out
    (`conflicts`).
 3. A DAG is sought that has all arrows and no other v-structure. Where there is none, as few v-structures as a
    greedy choice allows are added, preferably at nodes whose edges have large p-values (`forced`).
@@ -30,9 +31,10 @@ import numpy as np
 from polydag import orientation
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
-from polydag.search.pc import _pc_kernels as _kernels
+from polydag.parameters import check, optional, whole
+from polydag.search.pc import _orientation_kernels as _kernels
 from polydag.search.pc.colliders import RULES, Votes, vote
-from polydag.search.pc.independence import Array, Index, Mask, lists, make_test
+from polydag.search.pc.independence import make_test
 from polydag.search.pc.skeleton import (
     Level,
     SeparatingSets,
@@ -41,6 +43,7 @@ from polydag.search.pc.skeleton import (
     skeleton,
     without_known_cycles,
 )
+from polydag.search.pc.sweeps import Array, Index, Mask, lists
 
 COLLIDERS = tuple(RULES)
 Triple = tuple[str, str, str]
@@ -48,7 +51,7 @@ Triple = tuple[str, str, str]
 
 @dataclass(frozen=True, eq=False)
 class PCResult:
-    """What PC found.
+    """The result of PC.
 
     Attributes
     ----------
@@ -65,13 +68,13 @@ class PCResult:
         too large for the rows (`n - size - 3 <= 0`) is listed with what was skipped; larger ones are not
         counted.
     ambiguous : tuple of (name, name, name)
-        Unshielded triples, the middle in the middle, of which the rule cannot say whether they are colliders.
+        Unshielded triples, middle node second, for which the rule does not decide whether they are colliders.
     conflicts : tuple of (name, name, name)
-        Colliders found but not drawn, since surer ones contradict them.
+        Colliders found but not drawn, since more certain ones contradict them.
     forced : int
         Nodes at which v-structures had to be added, since no DAG fits all decisions.
     dropped : tuple of (name, name)
-        Edges found but taken out, since knowledge would make a cycle of them.
+        Edges found but removed, since knowledge would make a cycle of them.
     """
 
     adjacency: Mask
@@ -98,10 +101,11 @@ def pc(
 
     Parameters
     ----------
-    stats : GaussianStats or DiscreteCounts
-        Tested by Fisher's z, or by G².
+    stats : GaussianStats or CountTables
+        Tested by Fisher's z, or by G². A source of counts that keeps its rows is asked once for each size of
+        conditioning sets, and once for the colliders.
     alpha : float
-        The level: an edge goes where some test has a larger p-value.
+        The level: an edge is removed where some test has a larger p-value.
     colliders : {"majority", "conservative"}
         How colliders are found.
     max_conditioning : int, optional
@@ -121,8 +125,7 @@ def pc(
     """
     if colliders not in RULES:
         raise UsageError(f"colliders must be one of {', '.join(RULES)}; got {colliders!r}.")
-    if max_conditioning is not None and max_conditioning < 0:
-        raise UsageError(f"max_conditioning cannot be negative; got {max_conditioning}.")
+    check("max_conditioning", max_conditioning, optional(whole(least=0)))
     given = make_test(stats, alpha)
     d = len(given.names)
     masks = Masks(np.zeros((d, d), dtype=bool), np.eye(d, dtype=bool)) if knowledge is None else knowledge

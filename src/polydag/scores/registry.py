@@ -1,0 +1,82 @@
+"""The scores by name. A new score is a file of its own and a line in `SCORES`.
+
+Learners, searches and the command line all look here: a score that is registered works in each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polydag.errors import UsageError
+from polydag.scores.bdeu import BDeu
+from polydag.scores.bds import BDs
+from polydag.scores.bge import BGe
+from polydag.scores.bic import BIC
+from polydag.scores.families import Score
+from polydag.scores.k2 import K2
+from polydag.scores.spec import Kind, ScoreSpec
+
+SCORES: dict[str, type[Any]] = {"bic": BIC, "bge": BGe, "bdeu": BDeu, "bds": BDs, "k2": K2}
+DEFAULTS: dict[Kind, str] = {"numbers": "bic", "labels": "bdeu"}
+AUTO = "auto"
+
+
+class ScoreName:
+    """The name of a registered score, or another word; registered later counts as well."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is one of the names."""
+        return isinstance(value, str) and (value in SCORES or value in self.words)
+
+    @property
+    def expected(self) -> str:
+        """The names."""
+        return f"one of {', '.join((*self.words, *SCORES))}"
+
+
+def known_scores(kind: Kind) -> list[str]:
+    """The names of the scores for one kind of data."""
+    return [name for name in SCORES if ScoreSpec(name, SCORES[name]).kind == kind]
+
+
+def kind_of(name: str) -> Kind | None:
+    """The kind of data that a score is for; None for "auto", where the data decide."""
+    return None if name == AUTO else _spec(name).kind
+
+
+def resolve(name: str, kind: Kind) -> ScoreSpec:
+    """The score of a name for one kind of data; "auto" is BIC for numbers and BDeu for labels."""
+    spec = _spec(DEFAULTS[kind] if name == AUTO else name)
+    if spec.kind != kind:
+        known = _listed(known_scores(kind))
+        raise UsageError(f"The score {name} is for {spec.kind}, but the data are {kind}: use {known}.")
+    return spec
+
+
+def make_score(name: str, statistics: Any, **options: Any) -> Score:
+    """A score by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name in `SCORES`.
+    statistics : GaussianStats, CountTables, or Regimes of either
+        The data.
+    **options
+        Options of the score: `penalty` (bic), `alpha_mu`, `alpha_w` (bge), `equivalent_sample_size` (bdeu,
+        bds).
+    """
+    return _spec(name).make(statistics, **options)
+
+
+def _spec(name: str) -> ScoreSpec:
+    if name not in SCORES:
+        raise UsageError(f"There is no score {name!r}; known are {', '.join(SCORES)}.")
+    return ScoreSpec(name, SCORES[name])
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,167 @@
+"""The likelihood-ratio test G² of contingency tables, from rows at hand or tables asked of a source.
+
+`2 Σ N log(N N_s / (N_as N_bs))` over the strata s of S, against χ². A stratum has `(a_s - 1)(b_s - 1)`
+degrees of freedom, where only levels that occur in it count: empty rows, columns and strata hold no
+information and must not cost any. A test without degrees of freedom, or with fewer than `ROWS_PER_DF` rows
+for each, is skipped: χ² would be far off, and the edge has not been tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+from polydag.search.pc import _independence_kernels as _kernels
+from polydag.search.pc._independence_kernels import ALIKE, Tally
+from polydag.search.pc.sweeps import Array, Index, Plan, PlannedTest, require_rows, tests_of
+from polydag.stats import CountTables, DiscreteCounts
+from polydag.stats.count_tables import AnsweredTables, SelectedTables
+
+ROWS_PER_DF = 5
+
+
+@dataclass(frozen=True, eq=False)
+class GSquare:
+    """The likelihood-ratio test G² of contingency tables.
+
+    Parameters
+    ----------
+    stats : DiscreteCounts
+        At least 4 rows, and no column with one level only.
+    alpha : float
+        The level: variables with a larger p-value count as independent.
+    """
+
+    stats: DiscreteCounts
+    alpha: float
+    _columns: NDArray[np.int32] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_rows(self.stats.n)
+        columns = np.ascontiguousarray(self.stats.rows.T)
+        _require_varying(
+            name for name, own in zip(self.stats.names, columns, strict=True) if (own == own[0]).all()
+        )
+        object.__setattr__(self, "_columns", columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.stats.names
+
+    @property
+    def largest_set(self) -> int:
+        """The most variables that a test can condition on; tables that are too sparse show one by one."""
+        return self.stats.d
+
+    def ordered(self, names: tuple[str, ...]) -> GSquare:
+        """The same test with the variables in another order."""
+        where = [self.stats.names.index(name) for name in names]
+        levels = tuple(self.stats.levels[i] for i in where)
+        counts = DiscreteCounts(names, levels, self.stats.rows[:, where], self.stats.counts)
+        return GSquare(counts, self.alpha)
+
+    def prepare(self, plan: Plan, nodes: Index) -> None:
+        """Nothing to fetch: rows are at hand."""
+
+    def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
+        """Make the tests of some nodes."""
+        _kernels.g2_sweep(
+            self._columns, self.stats.counts, self.stats.arities, ROWS_PER_DF, nodes, plan.candidates,
+            plan.targets, plan.may_hold, plan.low, plan.high, self.alpha, plan.voting, tally,
+        )  # fmt: skip
+
+    def p_values(self, best: Array, size: int) -> Array:
+        """The p-values, which the sweep has found already."""
+        return best
+
+
+@dataclass(frozen=True, eq=False)
+class AskedGSquare:
+    """The same test on tables asked of a source that keeps its rows; the tests of a sweep are one question.
+
+    Parameters
+    ----------
+    stats : CountTables
+        At least 4 rows, and no column with one level only.
+    alpha : float
+        The level: variables with a larger p-value count as independent.
+    """
+
+    stats: CountTables
+    alpha: float
+    _answered: AnsweredTables = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_rows(self.stats.n)
+        object.__setattr__(self, "_answered", AnsweredTables(self.stats, "max_conditioning"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.stats.names
+
+    @property
+    def largest_set(self) -> int:
+        """The most variables that a test can condition on; tables that are too sparse show one by one."""
+        return len(self.stats.names)
+
+    def ordered(self, names: tuple[str, ...]) -> AskedGSquare:
+        """The same test with the variables in another order."""
+        where = tuple(self.stats.names.index(name) for name in names)
+        return AskedGSquare(SelectedTables(self.stats, where), self.alpha)
+
+    def prepare(self, plan: Plan, nodes: Index) -> None:
+        """Ask for the tables of all tests of some nodes, in one question."""
+        tests = list(tests_of(plan, nodes))
+        self._answered.fetch((*test.given, test.node, test.target) for test in tests)
+        used = sorted({column for test in tests for column in (test.node, test.target)})
+        _require_varying(
+            self.names[column] for column in used if np.count_nonzero(self._answered.table((column,))) < 2
+        )
+
+    def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
+        """Make the tests of some nodes."""
+        for test in tests_of(plan, nodes):
+            g2, df = self._g_square(test)
+            if df == 0 or self.stats.n < ROWS_PER_DF * df:
+                tally.skipped[test.node] += 1
+                continue
+            tally.made[test.node] += 1
+            p = _kernels.chi2_tail(g2, df)
+            if plan.voting:
+                if p > self.alpha:
+                    _vote(plan, test, tally)
+            elif not tally.best[test.slot] * (1.0 + ALIKE) >= p:  # NaN before the first test
+                tally.best[test.slot] = p
+                tally.best_set[test.slot, : len(test.given)] = test.given
+
+    def _g_square(self, test: PlannedTest) -> tuple[float, int]:
+        table = self._answered.table((*test.given, test.node, test.target))
+        *strata, a, b = table.shape
+        found: tuple[float, int] = _kernels.g_square_of_table(
+            np.ascontiguousarray(table).ravel(), int(np.prod(strata, dtype=np.int64)), a, b
+        )
+        return found
+
+    def p_values(self, best: Array, size: int) -> Array:
+        """The p-values, which the sweep has found already."""
+        return best
+
+
+def _vote(plan: Plan, test: PlannedTest, tally: Tally) -> None:
+    """Count a separating set, and its members."""
+    tally.votes[test.slot] += 1
+    n_candidates = plan.candidates.start[test.node + 1] - plan.candidates.start[test.node]
+    row = tally.hit_start[test.node] + (test.slot - plan.targets.start[test.node]) * n_candidates
+    for place in test.chosen:
+        tally.hits[row + place] += 1
+
+
+def _require_varying(constant: Iterable[str]) -> None:
+    if names := list(constant):
+        raise DataError(f"The data: column {', '.join(names)} is constant. Leave it out.")

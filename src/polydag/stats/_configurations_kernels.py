@@ -1,0 +1,24 @@
+"""Compiled numbering of the configurations of several discrete variables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def refine(index, seen, column, arity, out):  # type: ignore[no-untyped-def]
+    """Number the configurations of one more variable, counting only those that occur.
+
+    `index` (rows,) numbers the configurations so far, from 0 to `seen - 1`; `column` (rows,) holds levels;
+    the new numbers go to `out` (rows,). Returns how many there are.
+    """
+    place = np.full(seen * arity, -1, np.int64)
+    count = 0
+    for r in range(len(column)):
+        cell = index[r] * arity + column[r]
+        if place[cell] < 0:
+            place[cell] = count
+            count += 1
+        out[r] = place[cell]
+    return count
