@@ -47,6 +47,7 @@ def command(
     Again, bit for bit: polydag fit --config runs/patients/config.toml
     """
     from polydag import metrics, runs
+    from polydag.cli.compiling import compilation_reported
     from polydag.cli.graphs import read_graph
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
@@ -56,7 +57,7 @@ def command(
     recorded = _study(config, options.pop("shape", None), given_options(options))
     true = read_graph(truth) if truth else None
     folder = out or _default_out(recorded, resume)
-    with displayed_progress(quiet=quiet):
+    with displayed_progress(quiet=quiet), compilation_reported():
         result = runs.perform(
             recorded.config,
             folder,
