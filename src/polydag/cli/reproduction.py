@@ -65,13 +65,8 @@ def reproduction(
             f"Figure {unknown[0]} holds no results; those that do: {', '.join(map(str, module.FIGURES))}."
         )
     wanted = sorted({*tables, *(module.FIGURES[number] for number in figures)})
-    return Reproduction(
-        paper,
-        wanted or list(module.TABLES),
-        seeds or getattr(module, "TRIALS", 10),
-        preset,
-        settings,
-    )
+    trials: int = getattr(module, "TRIALS", 10)
+    return Reproduction(paper, wanted or list(module.TABLES), seeds or trials, preset, settings)
 
 
 def compute(asked: Reproduction, folder: Path, *, resume: bool, force: bool) -> Reproduced:
@@ -83,7 +78,7 @@ def compute(asked: Reproduction, folder: Path, *, resume: bool, force: bool) -> 
     if unfinished.exists() and not resume:
         if not force:
             raise UsageError(
-                f"{unfinished} belongs to an interrupted run. Continue with --resume, or start over with --force."
+                f"{unfinished} belongs to an interrupted run. Continue with --resume, or add --force."
             )
         shutil.rmtree(unfinished)
     fingerprint = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from polydag.studies.linking import linked_frame, variables
 from polydag.studies.plan import Plan
 
 if TYPE_CHECKING:
-    from polydag.data import Table
+    from polydag.data import Kind, Table
     from polydag.sources import LinkedRows
 
 
@@ -50,6 +51,8 @@ def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
     try:
         if inputs.links is not None:
             return _linked(plan, inputs, name, table)
+        if plan.is_time_series:
+            return _with_numbered_series(table, plan.series["realisation"])
         column = plan.config.interventions
         if column is None or column not in table.names:
             return table
@@ -73,6 +76,17 @@ def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
         n_jobs=config.jobs,
         **plan.rows,
     )
+
+
+def _with_numbered_series(table: Table, column: str) -> Table:
+    """The table with numbers in place of the labels that tell its series apart, so that all are numbers."""
+    import pandas as pd
+
+    if column not in table.discrete:
+        return table
+    codes, _ = pd.factorize(table.frame[column])
+    kinds: dict[str, Kind] = {**table.kinds, column: "continuous"}
+    return dataclasses.replace(table, frame=table.frame.assign(**{column: codes.astype(float)}), kinds=kinds)
 
 
 def linked_parts(source: Any) -> dict[str, LinkedRows]:
