@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import pytest
+from numba import njit
 from typer.testing import CliRunner
 
 from polydag import formats, simulate
 from polydag.cli import progress as cli_progress
+from polydag.cli.compiling import COMPILING, compilation_reported
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
-from polydag.progress import report
+from polydag.progress import Step, listening, report
+from printed import without_compilation
 
 FAST = ["--method", "equal-variance", "--seed", "1"]
 
@@ -87,7 +91,7 @@ def test_fit_with_json_is_one_document(data: str) -> None:
     assert [(e["source"], e["target"]) for e in found["edges"]] == [e[:2] for e in graph.edges()]
     assert found["comparison"]["true_edges"] == 6
     assert found["seed"] == 1
-    assert done.err == ""
+    assert without_compilation(done.err) == ""
 
 
 def test_fit_repeats_a_configuration_bit_for_bit(data: str) -> None:
@@ -414,6 +418,40 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
     assert third.endswith(" garden 0/2; mowing 1/9")
 
 
+def steps_of_compilation() -> list[Step]:
+    """What is reported while one function is compiled for another, in a thread, and when it runs again."""
+    inner = njit(lambda x: x + 1)
+    outer = njit(lambda x: inner(x) + 1)
+    steps: list[Step] = []
+    with listening(steps.append), compilation_reported():
+        for _ in range(2):
+            thread = threading.Thread(target=outer, args=(1,))
+            thread.start()
+            thread.join()
+            report("ran", 1)
+    njit(lambda x: x + 2)(1)  # nobody listens any more
+    return steps
+
+
+def test_compilation_is_reported_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 60.0)
+    assert [step.task for step in steps_of_compilation()] == ["ran", "ran"]
+    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 0.0)
+    *compiling, first, second = steps_of_compilation()
+    assert first.task == second.task == "ran"  # the second time nothing is compiled
+    assert len(compiling) > 1
+    assert {step.task for step in compiling} == {COMPILING}
+    assert [step.total for step in compiling] == [None] * (len(compiling) - 1) + [0]
+
+
+def test_compilation_is_announced_once_and_at_once(capsys: Any) -> None:
+    for quiet, said in ((False, "Compiling, once, a while …\n"), (True, "")):
+        with cli_progress.shown(quiet=quiet):
+            for total in (None, None, 0, None, 0):
+                report(COMPILING, 0, total, "once, a while")
+        assert capsys.readouterr().err == said
+
+
 # Real processes
 
 
@@ -426,7 +464,7 @@ def test_a_real_process(data: str) -> None:
     done = polydag("fit", data, *FAST, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == "runs/people-equal-variance-1"
-    assert done.stderr == ""
+    assert without_compilation(done.stderr) == ""
     lost = polydag("fit", "none.csv")
     assert (lost.returncode, lost.stdout) == (3, "")
     assert lost.stderr.startswith("Error: none.csv")

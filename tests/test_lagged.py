@@ -154,9 +154,9 @@ def test_bad_series_are_refused_with_the_place() -> None:
         NotearsLagged(0).fit(data)
     with pytest.raises(UsageError, match="Knowledge"):
         NotearsLagged(1, knowledge=[("x0", "x1")]).fit(data)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="not those of 2 lags"):
+    with pytest.raises(DataError, match="not stacked with 2 lags"):
         NotearsLagged(2).fit(lagged_statistics(data, 1))
-    with pytest.raises(DataError, match="not those of 1 lags"):
+    with pytest.raises(DataError, match="not stacked with 1 lags"):
         NotearsLagged(1).fit(GaussianStats.from_data(data[["x0", "x1"]]))
 
 

@@ -40,6 +40,7 @@ def command(
     """
     from polydag import progress, runs
     from polydag.cli import demos
+    from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import as_json
     from polydag.cli.progress import shown
     from polydag.errors import NotConvergedError
@@ -49,7 +50,7 @@ def command(
     documents: dict[str, Any] = {}
     unfinished = []
     for number, name in enumerate(chosen):
-        with shown(quiet=quiet):
+        with shown(quiet=quiet), compilation_reported():
             progress.report("demo", number, len(chosen), name)
             outcome = demos.run(name, folder, seed, force=force)
         if output is Format.json:

@@ -162,6 +162,7 @@ def command(
     Again, bit for bit: polydag fit --config runs/patients/config.toml
     """
     from polydag import metrics, runs
+    from polydag.cli.compiling import compilation_reported
     from polydag.cli.graphs import read_graph
     from polydag.cli.output import as_json
     from polydag.cli.progress import shown
@@ -195,7 +196,7 @@ def command(
     recorded = _study(config, {name: value for name, value in given.items() if value is not None})
     true = read_graph(truth) if truth else None
     folder = out or _default_out(recorded.config.data[0], recorded.config.method, resume)
-    with shown(quiet=quiet):
+    with shown(quiet=quiet), compilation_reported():
         result = runs.perform(
             recorded.config,
             folder,

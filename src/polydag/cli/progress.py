@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from polydag.cli.compiling import COMPILING
 from polydag.progress import Listener, Step, listening
 
 if TYPE_CHECKING:
@@ -77,10 +78,14 @@ class _Bars:
 
 
 class _Lines:
-    """For logs of batch systems: the first task that has not ended, and what is done for it just now."""
+    """For logs of batch systems: the first task that has not ended, and what is done for it just now.
+
+    Compilation is announced at once, since it is the whole wait of a first small run.
+    """
 
     def __init__(self) -> None:
         self._last = time.monotonic()
+        self._announced = False
         self._running: dict[str, Step] = {}
 
     def __call__(self, step: Step) -> None:
@@ -90,6 +95,9 @@ class _Lines:
                 del self._running[over]
         if step.done != step.total:
             self._running[step.task] = step
+        if step.task == COMPILING and not self._announced:
+            self._announced = True
+            typer.echo(f"{COMPILING.capitalize()}, {step.note} …", err=True)
         now = time.monotonic()
         if now - self._last < _SECONDS:
             return

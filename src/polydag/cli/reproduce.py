@@ -53,6 +53,7 @@ def command(
     import shutil
 
     from polydag import __version__, checkpoint, runs
+    from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import out as console
     from polydag.cli.output import plain, say
     from polydag.cli.progress import shown
@@ -85,7 +86,7 @@ def command(
         shutil.rmtree(aside)
     mark = {"polydag": __version__, "paper": paper, "preset": f"{preset} {settings}"}
     try:
-        with shown(quiet=quiet), checkpoint.saving(aside, mark):
+        with shown(quiet=quiet), compilation_reported(), checkpoint.saving(aside, mark):
             found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
     except BaseException as error:
         if not checkpoint.has_pieces(aside):  # there is nothing to go on with

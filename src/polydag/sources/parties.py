@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
@@ -74,7 +74,7 @@ class Parties(Source):
 
     def __init__(
         self,
-        parties: Mapping[str, Any] | Sequence[Any],
+        parties: Mapping[str, Any] | Sequence[Any] | Iterator[Any],
         *,
         privacy: Privacy = Privacy(),  # frozen
         min_rows: int = 1,
@@ -200,6 +200,16 @@ class Parties(Source):
             "FederatedNotears(model='lagged') learn from parties without them."
         )
 
+    def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """Every party changes its own rows."""
+        changed: dict[str, Source] = {}
+        for party, source in self.parties.items():
+            try:
+                changed[party] = source.transformed(change)
+            except DataError as error:
+                raise DataError(f"{party}: {error}") from None
+        return type(self)(changed, privacy=self.privacy, min_rows=self.min_rows)
+
     def resampled(self, rng: np.random.Generator) -> Self:
         """Every party draws its own rows again; what leaves it are sums, as before."""
         if self.privacy.epsilon is not None:
@@ -272,21 +282,21 @@ class PartyCounts:
         return self._parties.asked(sets, self._own)
 
 
-def _named(parties: Mapping[str, Any] | Sequence[Any]) -> dict[str, Source]:
+def _named(parties: Mapping[str, Any] | Sequence[Any] | Iterator[Any]) -> dict[str, Source]:
     if isinstance(parties, Mapping):
         found = {str(name): table for name, table in parties.items()}
         if len(found) < len(parties):
             alike = [repr(name) for name in parties if sum(str(name) == str(o) for o in parties) > 1]
             raise UsageError(f"Parties need different names: {', '.join(alike)} are written alike.")
-    elif isinstance(parties, (list, tuple)):
+    elif isinstance(parties, (list, tuple, Iterator)):
         found = {f"party {k}": table for k, table in enumerate(parties, start=1)}
     else:
         raise UsageError(
             "Parties are a mapping of names to tables, or a list of tables; "
-            f"got one {type(parties).__name__}."
+            f"got one {type(parties).__name__}. For one table use a learner itself, such as BOSS or Notears."
         )
     if not found:
-        raise DataError("There are no parties.")
+        raise DataError("There are no parties: give a list of tables, one for each party.")
     return named_sources(found)
 
 

@@ -197,8 +197,8 @@ class _OverParties:
 
     def fit(self, tables: Mapping[str, Any]) -> Any:
         """The fitted learner, with what left the parties."""
-        from polydag.federated.party_tables import PartyTables
         from polydag.learners.federated import FederatedNotears
+        from polydag.sources import Parties
 
         settings = self.settings
         privacy = Privacy(settings["privacy"], **{name: settings[name] for name in _PRIVACY})
@@ -215,15 +215,15 @@ class _OverParties:
         )
         if self.config.method == SUMMED:
             return self._from_moments(learner, tables, privacy)
-        return learner.fit(PartyTables(tables, privacy, settings["min_rows"]))
+        return learner.fit(Parties(tables, privacy=privacy, min_rows=settings["min_rows"]))
 
     def _from_moments(self, own: Any, tables: Mapping[str, Any], privacy: Privacy) -> Any:
         """A learner of one table, fitted to summed statistics."""
+        from polydag.federated.each_party import for_each_party
         from polydag.federated.methods.moments import summed_moments
         from polydag.federated.methods.private.moments import summed_private_moments
         from polydag.federated.methods.voting import with_knowledge
         from polydag.federated.models.registry import MODELS
-        from polydag.federated.party_tables import for_each_party
 
         check_all(own, own.constraints)
         model, wanted = MODELS[own.model], own.method_settings()
