@@ -1,4 +1,4 @@
-"""The command line: what people type, what they get, and what they are told when it cannot be had."""
+"""The command line: what people type, what they get, and which errors they see."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -211,12 +211,12 @@ def test_export_to_every_format(data: str, ending: str) -> None:
 def test_demo_compares_with_truth_and_naive_answer() -> None:
     done = Outcome("demo")
     assert done.code == 0, done.err
-    for words in ("the truth", "correlations", "notears", "runs/demo-1/pooled"):
+    for words in ("the truth", "correlations", "notears", "runs/demo-1/table"):
         assert words in done.out
-    assert Outcome("fit", "--config", "runs/demo-1/pooled/config.toml", "--out", "again").code == 0
-    assert Path("again/graph.json").read_bytes() == Path("runs/demo-1/pooled/graph.json").read_bytes()
-    found = json.loads(Outcome("demo", "pooled", "--format", "json").out)
-    assert found["pooled"]["answers"]["notears"]["shd"] < found["pooled"]["answers"]["correlations"]["shd"]
+    assert Outcome("fit", "--config", "runs/demo-1/table/config.toml", "--out", "again").code == 0
+    assert Path("again/graph.json").read_bytes() == Path("runs/demo-1/table/graph.json").read_bytes()
+    found = json.loads(Outcome("demo", "table", "--format", "json").out)
+    assert found["table"]["answers"]["notears"]["shd"] < found["table"]["answers"]["correlations"]["shd"]
 
 
 @pytest.mark.parametrize("command", ["demo", "check", "fit", "simulate", "compare", "export"])
@@ -289,8 +289,18 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
     ("arguments", "words"),
     [
         (["fit"], ["Name the data"]),
-        (["fit", "people.csv", "--method", "magic"], ["magic", "boss, equal-variance, ges, notears"]),
-        (["fit", "people.csv", "--as", "heap"], ["heap", "pooled"]),
+        (["fit", "people.csv", "--method", "magic"], ["magic", "Known are notears, notears-mlp", "voting"]),
+        (
+            ["fit", "people.csv", "--as", "heap"],
+            ["heap", "table, parties, tasks", "--groups", "--method posterior"],
+        ),
+        (
+            ["fit", "people.csv", "--as", "linked"],
+            ["linked", "declare them with --groups, --links or --coords"],
+        ),
+        (["fit", "people.csv", "--as", "posterior"], ["posterior", "use --method posterior"]),
+        (["fit", "people.csv", "--task-column", "age"], ["--task-column goes with --as tasks"]),
+        (["fit", "people.csv", "--method", "admm"], ["admm goes with --as parties"]),
         (["fit", "people.csv", "--set", "lamda=1"], ["lamda", "lambda_"]),
         (["fit", "people.csv", "--set", "lambda"], ["NAME=VALUE"]),
         (["fit", "people.csv", "--set", "lambda=-1"], ["lambda_", "-1"]),
@@ -308,7 +318,7 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
         (["export", "truth.json", "."], ["is a folder"]),
         (["simulate", "magic"], ["magic"]),
         (["simulate", "linear", "--variables", "3", "--edges", "9"], ["3 nodes", "9"]),
-        (["demo", "magic"], ["magic", "pooled"]),
+        (["demo", "magic"], ["magic", "table"]),
         (["magic"], ["magic"]),
     ],
 )
@@ -344,20 +354,19 @@ def test_a_run_folder_is_never_overwritten(data: str) -> None:
 class Restless(StructureLearner):
     """A toy that never converges."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def _fit(self, source: Any) -> None:
         import warnings
 
         warnings.warn("restless stopped early", ConvergenceWarning, stacklevel=2)
         report("restless", 1, 2, "hm")
-        graph = Graph(np.zeros((len(X.names),) * 2), X.names)
+        graph = Graph(np.zeros((len(source.names),) * 2), source.names)
         self._keep(graph, raw_weights=graph.weights, history=[], pruned=[], converged=False, n_iter=1)
-        return self
 
 
 class Broken(StructureLearner):
     """A toy with a fault."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def _fit(self, source: Any) -> None:
         raise ZeroDivisionError("fault inside")
 
 
@@ -385,7 +394,7 @@ def test_a_fault_shows_its_place_only_when_asked(data: str, monkeypatch: pytest.
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def work(quiet: bool) -> str:
-        with cli_progress.shown(quiet=quiet):
+        with cli_progress.displayed_progress(quiet=quiet):
             report("sweeping", 1, 3, "floor")
             report("sweeping", 3, 3, "floor")
         return str(capsys.readouterr().err)
@@ -403,7 +412,7 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
 ) -> None:
     clock = iter((0, 29, 31, 32, 60, 61, 62, 63, 92))
     monkeypatch.setattr(cli_progress.time, "monotonic", lambda: next(clock))
-    with cli_progress.shown(quiet=False):
+    with cli_progress.displayed_progress(quiet=False):
         for step in ((0, 2, "hall"), (1, 2, "room")):
             report("house", *step)
         report("sweeping", 1, 3, "floor")
@@ -468,6 +477,20 @@ def test_a_real_process(data: str) -> None:
     lost = polydag("fit", "none.csv")
     assert (lost.returncode, lost.stdout) == (3, "")
     assert lost.stderr.startswith("Error: none.csv")
+
+
+def test_help_lists_every_method_shape_and_option() -> None:
+    from polydag.studies.config import SHAPES, options
+    from polydag.studies.methods import METHODS
+
+    said = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"}).output
+    words = said.split()
+    for name, method in METHODS.items():
+        assert f"{name} {method.summary}" in " ".join(words)
+    for shape in SHAPES:
+        assert shape in words
+    for described in options().values():
+        assert described.flags[0] in words or described.form == "data"
 
 
 def test_help_imports_nothing_heavy() -> None:

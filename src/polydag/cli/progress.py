@@ -1,4 +1,4 @@
-"""Progress: bars on a terminal (rich), elsewhere a line now and then; where tasks begin goes to the log."""
+"""Progress: bars on a terminal (rich), elsewhere a line now and then; the log records where tasks begin."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SECONDS = 30  # between lines, and before the first one
 
 
 @contextmanager
-def shown(*, quiet: bool) -> Iterator[None]:
-    """Show what is reported inside the block."""
+def displayed_progress(*, quiet: bool) -> Iterator[None]:
+    """Display what is reported inside the block, on stderr."""
     if quiet or not sys.stderr.isatty():
         with listening(_Logged(None if quiet else _Lines())):
             yield
@@ -78,7 +78,7 @@ class _Bars:
 
 
 class _Lines:
-    """For logs of batch systems: the first task that has not ended, and what is done for it just now.
+    """For logs of batch systems: the first task that has not ended, and its current step.
 
     Compilation is announced at once, since it is the whole wait of a first small run.
     """

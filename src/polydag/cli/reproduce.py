@@ -1,4 +1,4 @@
-"""`polydag reproduce`: a paper's tables and figures again, with progress, resumable."""
+"""`polydag reproduce`: the tables and figures of a paper, computed again."""
 
 from __future__ import annotations
 
@@ -30,17 +30,22 @@ def command(
     table: Annotated[list[int] | None, typer.Option("--table", help="Which table. Repeatable.")] = None,
     figure: Annotated[list[int] | None, typer.Option("--figure", help="Which figure. Repeatable.")] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", "--trials", min=1, help="Data sets for each setting; 10 or 30.")
+        int | None,
+        typer.Option("--seeds", "--trials", min=1, help="Data sets for each setting; 10 or 30 by default."),
     ] = None,
     preset: Annotated[
-        str, typer.Option("--preset", help="What the paper leaves open: ours, or the published values.")
+        str,
+        typer.Option(
+            "--preset",
+            help="What the paper leaves open: our choices (ours), or the published values (published).",
+        ),
     ] = "ours",
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="One value of the preset, NAME=VALUE. Repeatable."),
     ] = None,
     out: Out = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -56,9 +61,9 @@ def command(
     from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import out as console
     from polydag.cli.output import plain, say
-    from polydag.cli.progress import shown
+    from polydag.cli.progress import displayed_progress
     from polydag.errors import UsageError
-    from polydag.studies.methods import parse_settings
+    from polydag.studies.settings import parse_settings
 
     if paper not in PAPERS:
         raise UsageError(f"No paper is called {paper!r}. Known are {', '.join(PAPERS)}.")
@@ -82,17 +87,19 @@ def command(
     runs.require_free(folder, force=force)
     if aside.exists() and not resume:
         if not force:
-            raise UsageError(f"{aside} is left from an interrupted run. Go on with --resume, or use --force.")
+            raise UsageError(
+                f"{aside} is left from an interrupted run. Continue it with --resume, or use --force."
+            )
         shutil.rmtree(aside)
     mark = {"polydag": __version__, "paper": paper, "preset": f"{preset} {settings}"}
     try:
-        with shown(quiet=quiet), compilation_reported(), checkpoint.saving(aside, mark):
+        with displayed_progress(quiet=quiet), compilation_reported(), checkpoint.saving(aside, mark):
             found: dict[str, pd.DataFrame] = module.run(tables, seeds, preset, **more)
     except BaseException as error:
-        if not checkpoint.has_pieces(aside):  # there is nothing to go on with
+        if not checkpoint.has_pieces(aside):  # nothing to resume
             shutil.rmtree(aside, ignore_errors=True)
         elif not isinstance(error, UsageError):
-            error.add_note(f"What was finished is kept in {aside}: add --out {folder} --resume to go on.")
+            error.add_note(f"What was finished is kept in {aside}: add --out {folder} --resume to continue.")
         raise
     notes: list[str] = module.notes(found) if hasattr(module, "notes") else []
     with runs.new_folder(folder, force=force) as hidden:
@@ -107,7 +114,7 @@ def command(
     shutil.rmtree(aside, ignore_errors=True)
     for name, frame in found.items():
         if name.startswith("table"):
-            say(console(), f"[bold]{name}[/bold], {seeds} data sets a setting\n{plain(_text(frame))}")
+            say(console(), f"[bold]{name}[/bold], {seeds} data sets for each setting\n{plain(_text(frame))}")
     for note in notes:
         say(console(), f"[yellow]Note:[/yellow] {plain(note)}")
     say(console(), f"[bold]Written to[/bold] {plain(folder)}")
