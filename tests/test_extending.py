@@ -37,6 +37,7 @@ from polydag.federated.methods.registry import METHODS
 from polydag.learners import LEARNERS
 from polydag.scores import SCORES, make_score, total_score
 from polydag.stats import GaussianStats
+from polydag.studies import PartiesConfig, TableConfig, run
 from test_federated_settings import parts  # noqa: F401  (fixtures of the contract tests)
 from test_learners import dag  # noqa: F401
 
@@ -180,9 +181,7 @@ def test_the_posterior_sums_the_score_over_dags(four_columns: pd.DataFrame) -> N
 @pytest.mark.usefixtures("_score")
 def test_the_score_is_known_on_the_command_line(tmp_path: Path) -> None:
     file = test_studies.table_file(tmp_path)
-    result = test_studies.pooled.run(
-        test_studies.Config(data=(str(file),), method="ges", settings={"score": SCORE}, seed=1)
-    )
+    result = run(TableConfig(data=(str(file),), method="ges", settings={"score": SCORE}, seed=1))
     assert (
         result.graph.adjacency.tolist() == GES(score=SCORE).fit(pd.read_csv(file)).graph_.adjacency.tolist()
     )
@@ -242,3 +241,13 @@ def test_what_the_method_discloses_is_listed(hospitals: dict[str, pd.DataFrame])
 def test_a_given_penalty_reaches_the_parties(hospitals: dict[str, pd.DataFrame]) -> None:
     sparse = FederatedNotears(method=METHOD, lambda_=5.0).fit(Parties(hospitals))
     assert sparse.graph_.n_edges < 10
+
+
+@pytest.mark.usefixtures("_method")
+def test_the_method_is_known_on_the_command_line(hospitals: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{name}.csv") for name in hospitals]
+    for file, rows in zip(files, hospitals.values(), strict=True):
+        rows.to_csv(file, index=False)
+    result = run(PartiesConfig(data=tuple(files), method=METHOD, seed=1))
+    expected = FederatedNotears(method=METHOD).fit(Parties(hospitals))
+    assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
