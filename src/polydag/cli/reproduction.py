@@ -68,7 +68,7 @@ def reproduction(
     return Reproduction(
         paper,
         wanted or list(module.TABLES),
-        seeds or getattr(module, "TRIALS", 10),
+        int(seeds or getattr(module, "TRIALS", 10)),
         preset,
         settings,
     )
