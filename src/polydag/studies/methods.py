@@ -1,7 +1,8 @@
 """The methods of all studies by name: what learns, what it needs, and a line of help.
 
-A learner that is only registered in `polydag.learners.LEARNERS` can be named as well; a line here gives it a
-place in `polydag fit --help`.
+A learner that is only registered in `polydag.learners.LEARNERS`, or a method of
+`polydag.federated.methods.registry`, can be named as well; a line here gives it a place in `polydag fit
+--help`.
 """
 
 from __future__ import annotations
@@ -134,18 +135,22 @@ METHODS: dict[str, Method] = {
 
 
 def names() -> list[str]:
-    """All methods, those of registered learners included."""
+    """All methods, those of registered learners and federated methods included."""
+    from polydag.federated.methods.registry import METHODS as EXCHANGES
     from polydag.learners import LEARNERS, ROW_LEARNERS
 
-    return list(dict.fromkeys([*METHODS, *LEARNERS, *ROW_LEARNERS]))
+    return list(dict.fromkeys([*METHODS, *LEARNERS, *ROW_LEARNERS, *EXCHANGES]))
 
 
 def find(name: str) -> Method:
     """The method of a name."""
     if name in METHODS:
         return METHODS[name]
+    from polydag.federated.methods.registry import METHODS as EXCHANGES
     from polydag.learners import LEARNERS, ROW_LEARNERS
 
+    if name in EXCHANGES:
+        return _exchange(name, "")
     if name in LEARNERS:
         return Method(name, "", LEARNERS[name])
     if name in ROW_LEARNERS:

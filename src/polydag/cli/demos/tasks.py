@@ -36,7 +36,8 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
             f"{ROWS['small']} patients of one clinic and {ROWS['large']} of another. Both networks come from "
             f"the chest clinic network (asia), in which each edge is missing with probability {LOST:g}: "
             "related, but not the same. Edges more probable than 0.5 in the small clinic are compared with "
-            "the truth: learned from its own rows, from all rows as if both were the same, and with transfer."
+            "the truth: learned from its own rows, from all rows as if clinics were the same, and with "
+            "transfer."
         ),
         truth=truth,
         answers=(
