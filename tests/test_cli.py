@@ -455,7 +455,7 @@ def test_compilation_is_reported_where_it_takes_long(monkeypatch: pytest.MonkeyP
 
 def test_compilation_is_announced_once_and_at_once(capsys: Any) -> None:
     for quiet, said in ((False, "Compiling, once, a while …\n"), (True, "")):
-        with cli_progress.shown(quiet=quiet):
+        with cli_progress.displayed_progress(quiet=quiet):
             for total in (None, None, 0, None, 0):
                 report(COMPILING, 0, total, "once, a while")
         assert capsys.readouterr().err == said

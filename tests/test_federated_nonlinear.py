@@ -36,7 +36,7 @@ from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP
 from polydag.optimize.network_choice import penalty_path
 from polydag.optimize.nonlinear import minimise
-from polydag.studies import PartiesConfig, load
+from polydag.studies import PartiesConfig, load, run
 
 NAMES = ["age", "dose α", "crp", "il-6"]
 OPEN: dict[str, Any] = {"privacy": "none"}
@@ -378,7 +378,11 @@ def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]
     graph = json.loads((tmp_path / "run" / "graph.json").read_text())
     expected = learned(series, model="lagged", lags=2)
     assert len(graph["edges"]) == expected.graph_.n_edges
-    settings = {"model": "lagged", "lags": 2, "realisation": "who", "time": "day"}
+    own = {"lags": 2, "realisation": "who", "time": "day"}
+    stacked = run(PartiesConfig(data=tuple(paths), method="notears-lagged", settings=own, seed=1))
+    summed = learned(series, model="lagged", lags=2, method="moments", **OPEN)
+    assert stacked.graph == summed.graph_
+    settings = {"model": "lagged", **own}
     few = load(PartiesConfig(data=tuple(paths), settings=settings, columns=("x1", "x0")))
     assert few.tables[paths[0]].names == ("x1", "x0", "day", "who")
     with pytest.raises(UsageError, match="tear holes"):

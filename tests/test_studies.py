@@ -132,7 +132,6 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (TasksConfig(data=THREE, method="voting"), "voting goes with --as parties, not with --as tasks"),
         (TasksConfig(data=THREE, method="ges"), "Over tasks use --method posterior"),
         (PartiesConfig(data=THREE, method="notears-mlp"), "admm, fedavg or voting with --set model=mlp"),
-        (PartiesConfig(data=THREE, method="notears-lagged"), "with --set model=lagged"),
         (PartiesConfig(data=THREE, method="bcd", groups="g", order=("x",)), "bcd goes with --as table"),
         (TableConfig(data=THREE, method="bcd", order=("x",)), "bcd learns from linked rows: add --groups"),
         (TableConfig(data=THREE, method="bcd", groups="g"), "needs a known order"),

@@ -67,10 +67,6 @@ class Method:
         return getattr(learners, name) if isinstance(name, str) else name
 
 
-def _networks(model: str) -> dict[str, str]:
-    return {"parties": f"Over parties use --method admm, fedavg or voting with --set model={model}."}
-
-
 def _exchange(name: str, summary: str) -> Method:
     return Method(
         name,
@@ -94,14 +90,12 @@ METHODS: dict[str, Method] = {
             "A neural network for each variable (needs rows).",
             "NotearsMLP",
             shapes=("table",),
-            elsewhere=_networks("mlp"),
+            elsewhere={"parties": "Over parties use --method admm, fedavg or voting with --set model=mlp."},
         ),
         Method(
             "notears-lagged",
             "Time series: effects within a time step and over several.",
             "NotearsLagged",
-            shapes=("table",),
-            elsewhere=_networks("lagged"),
             linked=False,
         ),
         Method("equal-variance", "Linear model, ordered by equal error variances.", "EqualVariance"),
