@@ -134,7 +134,6 @@ def test_the_source_is_resampled_and_nests(table: pd.DataFrame) -> None:
 @pytest.fixture
 def _score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCORES, SCORE, example("hannan_quinn", "HannanQuinn"))
-    monkeypatch.setattr(test_scores, "GAUSSIAN", (*test_scores.GAUSSIAN, SCORE))
 
 
 @pytest.mark.usefixtures("_score")
