@@ -15,11 +15,22 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag import Notears, simulate, studies
+from polydag import (
+    BOSS,
+    GES,
+    BayesianDiscovery,
+    Graph,
+    MultitaskDiscovery,
+    Notears,
+    Tasks,
+    simulate,
+    studies,
+)
 from polydag.cli import demos
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS, ROW_LEARNERS
+from polydag.sources import InMemory
 from polydag.studies import Config, PartiesConfig, TableConfig, TasksConfig, load, run
 from polydag.studies.addresses import public
 from polydag.studies.changes import changed_study
@@ -424,3 +435,61 @@ def test_a_bootstrap_gives_every_edge_its_frequency(tmp_path: Path) -> None:
         assert table[0] == "source,target,frequency,low,high,adjacent"
         again = runs.read_config(tmp_path / method / "config.toml")
         assert again.config.bootstrap == 12
+
+
+@pytest.fixture
+def dosed(tmp_path: Path) -> pd.DataFrame:
+    """Rows that were observed, and rows in which crp was set."""
+    names = ["dose", "crp", "pain"]
+    truth = Graph.from_edges(names, [("dose", "crp", 1.0), ("crp", "pain", 1.0)])
+    cut = Graph.from_edges(names, [("crp", "pain", 1.0)])
+    observed = simulate.linear(truth, n=200, random_state=0).assign(did="none")
+    held = simulate.linear(cut, n=200, noise_scale=np.array([1.0, 3.0, 1.0]), random_state=1).assign(
+        did="crp"
+    )
+    table = pd.concat([observed, held], ignore_index=True)
+    table.to_csv(tmp_path / "dosed.csv", index=False)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("method", "learner"),
+    [("ges", GES()), ("boss", BOSS()), ("notears", Notears()), ("posterior", BayesianDiscovery(score="bge"))],
+)
+def test_interventions_in_one_table(method: str, learner: Any, dosed: pd.DataFrame, tmp_path: Path) -> None:
+    file = str(tmp_path / "dosed.csv")
+    config = TableConfig(data=(file,), method=method, interventions="did", columns=("dose", "crp", "pain"))
+    result = run(config)
+    expected = learner.fit(InMemory(dosed, interventions="did"))
+    assert result.graph.names == ("dose", "crp", "pain")
+    assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
+    assert {(e.source, e.target) for e in result.graph.edges()} == {("dose", "crp"), ("crp", "pain")}
+    with pytest.raises(UsageError, match="No file has a column ate"):
+        run(dataclasses.replace(config, interventions="ate"))
+    dosed.assign(did="fever").to_csv(file, index=False)
+    with pytest.raises(DataError, match=r"dosed\.csv: Column did, row 1: 'fever' is not a column"):
+        run(config)
+
+
+def test_interventions_in_tasks_and_labels(dosed: pd.DataFrame, tmp_path: Path) -> None:
+    for k, part in enumerate((dosed.iloc[::2], dosed.iloc[1::2])):
+        part.to_csv(tmp_path / f"{k}.csv", index=False)
+    files = tuple(str(tmp_path / f"{k}.csv") for k in range(2))
+    result = run(TasksConfig(data=files, interventions="did", seed=0))
+    parts = {str(k): InMemory(pd.read_csv(file), interventions="did") for k, file in enumerate(files)}
+    expected = MultitaskDiscovery(score="bge").fit(Tasks(parts))
+    np.testing.assert_allclose(result.probabilities, expected.raw_weights_, rtol=1e-9)
+    labels = dosed.assign(
+        **{name: np.where(dosed[name] > 0, "high", "low") for name in ("dose", "crp", "pain")}
+    )
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    found = run(
+        TableConfig(data=(str(tmp_path / "labels.csv"),), method="posterior", interventions="did", seed=0)
+    )
+    expected_labels = BayesianDiscovery().fit(InMemory(labels, interventions="did"))
+    np.testing.assert_allclose(found.probabilities, expected_labels.posterior_.probabilities, rtol=1e-9)
+
+
+def test_a_file_that_is_named_twice_counts_twice(tmp_path: Path) -> None:
+    file = str(table_file(tmp_path))
+    assert run(TableConfig(data=(file, file), method="equal-variance", seed=1)).n == 400

@@ -33,7 +33,11 @@ class Tables(NamedTuple):
 
 def read_tables(plan: Plan, sha256: dict[str, str]) -> Tables:
     """The tables of a study; fingerprints are added to `sha256`."""
-    return READERS[plan.config.shape](plan, sha256)
+    read = READERS[plan.config.shape](plan, sha256)
+    column = plan.config.interventions
+    if column is not None and not any(column in table.names for table in read.tables.values()):
+        raise UsageError(f"No file has a column {column} that names interventions.")
+    return read
 
 
 def _streamed(plan: Plan, sources: tuple[str, ...]) -> bool:
@@ -211,9 +215,6 @@ def _parties(plan: Plan, sha256: dict[str, str]) -> Tables:
         return table
 
     tables = dict(zip(map(public, plan.config.data), _each(plan, read), strict=True))
-    column = plan.config.interventions
-    if column is not None and not any(column in table.names for table in tables.values()):
-        raise UsageError(f"No file has a column {column} that names interventions.")
     if plan.method.labels and not plan.config.is_linked:
         tables = with_agreed_kinds(tables, plan.config.kinds)
     return Tables(tables, tuple(notes))
