@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.federated.methods.counts import summed_counts
+from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.session import Outcome, one_after_the_other
@@ -48,7 +48,8 @@ class Parties(Source):
     Attributes
     ----------
     disclosure_ : DataFrame
-        site, round, name, shape, bytes, masked, noise: every array that has left a party so far.
+        site, round, name, shape, bytes, masked, noise: every array that has left a party so far. The name of
+        counts says which column sets were asked for.
     protection_ : str
         What was protected from whom.
 
@@ -190,7 +191,10 @@ class Parties(Source):
     def asked(self, sets: Sequence[tuple[int, ...]], own: Mapping[str, DiscreteCounts]) -> list[Any]:
         """The summed contingency tables of some column sets: one question to all parties."""
         tables, outcome = summed_counts(own, sets, self.privacy, min_rows=self.min_rows)
-        self._outcomes.append(outcome)
+        # What a search asks for depends on the answers before: the questions themselves are shown.
+        asked = "; ".join(" × ".join(self.names[column] for column in columns) for columns in sets)
+        names = outcome.disclosure["name"].replace(COUNTS, f"{COUNTS} of {asked}")
+        self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=names)))
         return list(tables)
 
     def rows(self) -> pd.DataFrame:
