@@ -297,7 +297,7 @@ def test_the_documentation_shows_the_pictures_of_the_example(
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(root / "examples" / "pupils_and_counties.py"), run_name="__main__")
     for name in ("pupils", "counties"):
-        kept = (root / "docs" / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
+        kept = (root / "docs" / "results" / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
         assert same_output(kept, (tmp_path / f"{name}.svg").read_text(encoding="utf-8"))
 
 

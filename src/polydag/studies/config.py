@@ -116,15 +116,6 @@ class Config(ABC):
     method: str = option(
         "--method", "text", "How to learn; the methods are listed below.", short="-m", default=""
     )
-    settings: Mapping[str, Any] = option(
-        "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict
-    )
-    bootstrap: int = option(
-        "--bootstrap",
-        "count",
-        "Learn from this many bootstrap resamples as well; edges get their frequency.",
-        default=0,
-    )
     query: str | None = option("--query", "text", "The SELECT, where DATA is a database address.")
     columns: tuple[str, ...] | None = option(
         "--columns", "names", "The columns to use, as a,b,c; all by default."
@@ -141,8 +132,17 @@ class Config(ABC):
         "Rows with missing values: stop (error, default), drop or impute.",
         default="error",
     )
+    settings: Mapping[str, Any] = option(
+        "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict
+    )
     knowledge: str | None = option(
         "--knowledge", "file", "Required and forbidden edges, tiers: a .toml or .csv file."
+    )
+    bootstrap: int = option(
+        "--bootstrap",
+        "count",
+        "Learn from this many bootstrap resamples as well; edges get their frequency.",
+        default=0,
     )
     interventions: str | None = option(
         "--interventions",
