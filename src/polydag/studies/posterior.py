@@ -95,7 +95,9 @@ def parameter_names(learner: Any) -> dict[str, str]:
 
 def load(config: PosteriorConfig) -> Inputs:
     """Read the data and the background knowledge; numbers and labels decide the score that is not given."""
-    gaussian = settings_of(config)["score"] == "bge"
+    from polydag.scores import kind_of
+
+    gaussian = kind_of(settings_of(config)["score"]) == "numbers"
     return read_all(config, large=gaussian and is_large(config))
 
 
