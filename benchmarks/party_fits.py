@@ -13,9 +13,9 @@ from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.methods.voting import with_knowledge
 from polydag.federated.models.registry import MODELS
-from polydag.federated.party_tables import PartyTables
 from polydag.losses.settings import Series
 from polydag.privacy.settings import Privacy
+from polydag.sources import Parties
 
 
 def over_parties(
@@ -33,7 +33,7 @@ def over_parties(
     if method != "moments":
         series = Series(lags=lags)
         federated = FederatedNotears(method=method, model=model, series=series, learner=learner, **settings)
-        return federated.fit(PartyTables(tables, privacy))
+        return federated.fit(Parties(tables, privacy=privacy))
     form, own = MODELS[model], MethodSettings(series=Series(lags=lags))
     if privacy.epsilon is None:
         statistics: Any = {name: form.party(part, own).data for name, part in tables.items()}

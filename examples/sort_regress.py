@@ -6,7 +6,7 @@ the scales of the columns alone, so it is worth comparing with any method that d
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class SortRegress(StructureLearner):
         self.knowledge = knowledge
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from a DataFrame, an array, a `Table`, or statistics; `y` is ignored."""
-        stats = gaussian_statistics(X, independent=True)
+    def _fit(self, source: Any) -> None:
+        """Ask the source for moments; where its rows are makes no difference."""
+        stats = gaussian_statistics(source, independent=True)
         required, forbidden = knowledge_masks(self.knowledge, stats.names)
         loss = LeastSquares.from_stats(stats)
         # A variable that may only be an effect of another waits until that one is placed.
@@ -63,7 +63,6 @@ class SortRegress(StructureLearner):
             converged=True,
             n_iter=1,
         )
-        return self
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.methods.voting import with_knowledge
 from polydag.federated.models.registry import MODELS
-from polydag.federated.party_tables import PartyTables, party_tables
 from polydag.losses.settings import Network, Series
 from polydag.privacy.settings import Privacy
+from polydag.sources import Parties
 
 _PRIVACY = ("quorum", "ledgers", "epsilon", "delta", "budget", "bounds")
 _NETWORK, _SERIES = ("hidden", "lambda2"), ("lags", "time", "realisation")
@@ -30,7 +30,8 @@ def learned(
         for names in (_PRIVACY, _NETWORK, _SERIES)
     ]
     protection = Privacy(mode=privacy, **groups[0])
-    tables = PartyTables(party_tables(parts).parties, protection, min_rows)
+    named = {f"site {k}": p for k, p in enumerate(parts, start=1)} if isinstance(parts, list) else parts
+    tables = Parties(named, privacy=protection, min_rows=min_rows)
     if method == "moments":
         return from_moments(tables, Series(**groups[2]), **settings)
     learner = FederatedNotears(
@@ -40,7 +41,7 @@ def learned(
 
 
 def from_moments(
-    tables: PartyTables, series: Series, *, learner: Any = None, model: str = "linear", **settings: Any
+    tables: Parties, series: Series, *, learner: Any = None, model: str = "linear", **settings: Any
 ) -> Any:
     """A learner of one table, fitted to the sum of the parties' statistics."""
     form, own = MODELS[model], MethodSettings(series=series, knowledge=settings.pop("knowledge", None))

@@ -58,6 +58,11 @@ def same_output(want: str, got: str) -> bool:
     return OutputChecker().check_output(want, got, FLAGS)
 
 
+def without_compilation(output: str) -> str:
+    """What a command prints but for the word on compilation, which depends on what has run before."""
+    return re.sub(r"^Compiling, once.*\n|^[\d:]+ compiling.*\n", "", output, flags=re.M)
+
+
 def _tokens(text: str) -> list[Token]:
     """The characters of a text, with each number as one token."""
     found = [(match.start(), match.end()) for match in _NUMBER.finditer(text)]

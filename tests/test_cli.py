@@ -1,25 +1,29 @@
-"""The command line: what people type, what they get, and what they are told when it cannot be had."""
+"""The command line: what people type, what they get, and which errors they see."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from numba import njit
 from typer.testing import CliRunner
 
 from polydag import formats, simulate
 from polydag.cli import progress as cli_progress
+from polydag.cli.compiling import COMPILING, compilation_reported
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
-from polydag.progress import report
+from polydag.progress import Step, listening, report
+from printed import without_compilation
 
 FAST = ["--method", "equal-variance", "--seed", "1"]
 
@@ -87,7 +91,7 @@ def test_fit_with_json_is_one_document(data: str) -> None:
     assert [(e["source"], e["target"]) for e in found["edges"]] == [e[:2] for e in graph.edges()]
     assert found["comparison"]["true_edges"] == 6
     assert found["seed"] == 1
-    assert done.err == ""
+    assert without_compilation(done.err) == ""
 
 
 def test_fit_repeats_a_configuration_bit_for_bit(data: str) -> None:
@@ -207,12 +211,12 @@ def test_export_to_every_format(data: str, ending: str) -> None:
 def test_demo_compares_with_truth_and_naive_answer() -> None:
     done = Outcome("demo")
     assert done.code == 0, done.err
-    for words in ("the truth", "correlations", "notears", "runs/demo-1/pooled"):
+    for words in ("the truth", "correlations", "notears", "runs/demo-1/table"):
         assert words in done.out
-    assert Outcome("fit", "--config", "runs/demo-1/pooled/config.toml", "--out", "again").code == 0
-    assert Path("again/graph.json").read_bytes() == Path("runs/demo-1/pooled/graph.json").read_bytes()
-    found = json.loads(Outcome("demo", "pooled", "--format", "json").out)
-    assert found["pooled"]["answers"]["notears"]["shd"] < found["pooled"]["answers"]["correlations"]["shd"]
+    assert Outcome("fit", "--config", "runs/demo-1/table/config.toml", "--out", "again").code == 0
+    assert Path("again/graph.json").read_bytes() == Path("runs/demo-1/table/graph.json").read_bytes()
+    found = json.loads(Outcome("demo", "table", "--format", "json").out)
+    assert found["table"]["answers"]["notears"]["shd"] < found["table"]["answers"]["correlations"]["shd"]
 
 
 @pytest.mark.parametrize("command", ["demo", "check", "fit", "simulate", "compare", "export"])
@@ -285,8 +289,18 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
     ("arguments", "words"),
     [
         (["fit"], ["Name the data"]),
-        (["fit", "people.csv", "--method", "magic"], ["magic", "boss, equal-variance, ges, notears"]),
-        (["fit", "people.csv", "--as", "heap"], ["heap", "pooled"]),
+        (["fit", "people.csv", "--method", "magic"], ["magic", "Known are notears, notears-mlp", "voting"]),
+        (
+            ["fit", "people.csv", "--as", "heap"],
+            ["heap", "table, parties, tasks", "--groups", "--method posterior"],
+        ),
+        (
+            ["fit", "people.csv", "--as", "linked"],
+            ["linked", "declare them with --groups, --links or --coords"],
+        ),
+        (["fit", "people.csv", "--as", "posterior"], ["posterior", "use --method posterior"]),
+        (["fit", "people.csv", "--task-column", "age"], ["--task-column goes with --as tasks"]),
+        (["fit", "people.csv", "--method", "admm"], ["admm goes with --as parties"]),
         (["fit", "people.csv", "--set", "lamda=1"], ["lamda", "lambda_"]),
         (["fit", "people.csv", "--set", "lambda"], ["NAME=VALUE"]),
         (["fit", "people.csv", "--set", "lambda=-1"], ["lambda_", "-1"]),
@@ -304,7 +318,7 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
         (["export", "truth.json", "."], ["is a folder"]),
         (["simulate", "magic"], ["magic"]),
         (["simulate", "linear", "--variables", "3", "--edges", "9"], ["3 nodes", "9"]),
-        (["demo", "magic"], ["magic", "pooled"]),
+        (["demo", "magic"], ["magic", "table"]),
         (["magic"], ["magic"]),
     ],
 )
@@ -340,20 +354,19 @@ def test_a_run_folder_is_never_overwritten(data: str) -> None:
 class Restless(StructureLearner):
     """A toy that never converges."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def _fit(self, source: Any) -> None:
         import warnings
 
         warnings.warn("restless stopped early", ConvergenceWarning, stacklevel=2)
         report("restless", 1, 2, "hm")
-        graph = Graph(np.zeros((len(X.names),) * 2), X.names)
+        graph = Graph(np.zeros((len(source.names),) * 2), source.names)
         self._keep(graph, raw_weights=graph.weights, history=[], pruned=[], converged=False, n_iter=1)
-        return self
 
 
 class Broken(StructureLearner):
     """A toy with a fault."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def _fit(self, source: Any) -> None:
         raise ZeroDivisionError("fault inside")
 
 
@@ -381,7 +394,7 @@ def test_a_fault_shows_its_place_only_when_asked(data: str, monkeypatch: pytest.
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def work(quiet: bool) -> str:
-        with cli_progress.shown(quiet=quiet):
+        with cli_progress.displayed_progress(quiet=quiet):
             report("sweeping", 1, 3, "floor")
             report("sweeping", 3, 3, "floor")
         return str(capsys.readouterr().err)
@@ -399,7 +412,7 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
 ) -> None:
     clock = iter((0, 29, 31, 32, 60, 61, 62, 63, 92))
     monkeypatch.setattr(cli_progress.time, "monotonic", lambda: next(clock))
-    with cli_progress.shown(quiet=False):
+    with cli_progress.displayed_progress(quiet=False):
         for step in ((0, 2, "hall"), (1, 2, "room")):
             report("house", *step)
         report("sweeping", 1, 3, "floor")
@@ -414,6 +427,40 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
     assert third.endswith(" garden 0/2; mowing 1/9")
 
 
+def steps_of_compilation() -> list[Step]:
+    """What is reported while one function is compiled for another, in a thread, and when it runs again."""
+    inner = njit(lambda x: x + 1)
+    outer = njit(lambda x: inner(x) + 1)
+    steps: list[Step] = []
+    with listening(steps.append), compilation_reported():
+        for _ in range(2):
+            thread = threading.Thread(target=outer, args=(1,))
+            thread.start()
+            thread.join()
+            report("ran", 1)
+    njit(lambda x: x + 2)(1)  # nobody listens any more
+    return steps
+
+
+def test_compilation_is_reported_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 60.0)
+    assert [step.task for step in steps_of_compilation()] == ["ran", "ran"]
+    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 0.0)
+    *compiling, first, second = steps_of_compilation()
+    assert first.task == second.task == "ran"  # the second time nothing is compiled
+    assert len(compiling) > 1
+    assert {step.task for step in compiling} == {COMPILING}
+    assert [step.total for step in compiling] == [None] * (len(compiling) - 1) + [0]
+
+
+def test_compilation_is_announced_once_and_at_once(capsys: Any) -> None:
+    for quiet, said in ((False, "Compiling, once, a while …\n"), (True, "")):
+        with cli_progress.displayed_progress(quiet=quiet):
+            for total in (None, None, 0, None, 0):
+                report(COMPILING, 0, total, "once, a while")
+        assert capsys.readouterr().err == said
+
+
 # Real processes
 
 
@@ -426,10 +473,24 @@ def test_a_real_process(data: str) -> None:
     done = polydag("fit", data, *FAST, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == "runs/people-equal-variance-1"
-    assert done.stderr == ""
+    assert without_compilation(done.stderr) == ""
     lost = polydag("fit", "none.csv")
     assert (lost.returncode, lost.stdout) == (3, "")
     assert lost.stderr.startswith("Error: none.csv")
+
+
+def test_help_lists_every_method_shape_and_option() -> None:
+    from polydag.studies.config import SHAPES, options
+    from polydag.studies.methods import METHODS
+
+    said = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"}).output
+    words = said.split()
+    for name, method in METHODS.items():
+        assert f"{name} {method.summary}" in " ".join(words)
+    for shape in SHAPES:
+        assert shape in words
+    for described in options().values():
+        assert described.flags[0] in words or described.form == "data"
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -330,7 +330,7 @@ def test_the_estimator_over_dags() -> None:
         assert np.abs(model.posterior_.probabilities - expected).max() < error
     with pytest.raises(UsageError, match="over must be one of orders, dags; got 'trees'"):
         BayesianDiscovery(over="trees").fit(frame)
-    with pytest.raises(UsageError, match="goes with over='dags'"):
+    with pytest.raises(UsageError, match="is for over='dags'"):
         BayesianDiscovery(method="weighted").fit(frame)
     with pytest.raises(UsageError, match=r"posterior over DAGs of 4 variables .* can be used"):
         BayesianDiscovery(over="dags", method="exact", memory=1e-6).fit(frame)

@@ -23,7 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from polydag.cli.main import app
-from printed import run_doctest, same_output
+from printed import run_doctest, same_output, without_compilation
 
 pytestmark = pytest.mark.portable
 
@@ -73,7 +73,7 @@ def run_command(words: list[str]) -> tuple[int, str]:
         done = subprocess.run(words, capture_output=True, text=True, check=False, env={"LC_ALL": "C.UTF-8"})
         return done.returncode, done.stdout + done.stderr
     result = CliRunner().invoke(app, words[1:], catch_exceptions=False)
-    return result.exit_code, result.output
+    return result.exit_code, without_compilation(result.output)
 
 
 class Story:

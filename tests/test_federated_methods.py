@@ -501,15 +501,15 @@ def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):
         learned([rows, rows.iloc[:3], rows], min_rows=5)
     for one in (rows, rows.to_numpy(), "north.csv", None, 3):
-        with pytest.raises(UsageError, match=f"several tables.*got {type(one).__name__}"):
+        with pytest.raises(UsageError, match=f"list of tables; got one {type(one).__name__}"):
             learned(one)
-    with pytest.raises(UsageError, match="Two parties are called '1'"):
+    with pytest.raises(UsageError, match="written alike"):
         learned({1: rows, "1": rows, "2": rows})  # type: ignore[dict-item]
     labels = {"north": rows, "south": rows.assign(x2=rows["x2"] > 0), "west": rows}
     for model in ("linear", "mlp"):
-        with pytest.raises(DataError, match=r"south: column x2 holds True and False"):
+        with pytest.raises(DataError, match=r"south: .*hold labels \(x2\)"):
             learned(labels, model=model)
-    with pytest.raises(DataError, match=r"site 1: column x0 holds True and False"):
+    with pytest.raises(DataError, match=r"site 1: .*(labels|True and False)"):
         learned([rows.to_numpy() > 0, rows, rows])
     with pytest.raises(DataError, match="no parties"):
         learned([])

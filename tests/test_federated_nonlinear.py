@@ -14,7 +14,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from over_parties import learned
-from polydag import GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate
+from polydag import GaussianStats, Graph, Knowledge, Notears, Regimes, metrics, simulate, studies
 from polydag.cli.main import app
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated import Ask, Coordinator, Site, run
@@ -36,7 +36,7 @@ from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP
 from polydag.optimize.network_choice import penalty_path
 from polydag.optimize.nonlinear import minimise
-from polydag.studies.parties import PartiesConfig, load
+from polydag.studies import PartiesConfig, load
 
 NAMES = ["age", "dose α", "crp", "il-6"]
 OPEN: dict[str, Any] = {"privacy": "none"}
@@ -372,15 +372,19 @@ def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]
     refused = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "no")])
     assert refused.exit_code == 3
     assert "who" in refused.output
-    asked += ["--set", "realisation=who", "--set", "time=day", "--method", "moments"]
+    asked += ["--set", "realisation=who", "--set", "time=day"]
     result = CliRunner().invoke(app, [*asked, "--seed", "1", "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
     graph = json.loads((tmp_path / "run" / "graph.json").read_text())
-    expected = learned(series, model="lagged", lags=2, method="moments", **OPEN)
+    expected = learned(series, model="lagged", lags=2)
     assert len(graph["edges"]) == expected.graph_.n_edges
-    settings = {"model": "lagged", "lags": 2, "realisation": "who", "time": "day"}
+    own = {"lags": 2, "realisation": "who", "time": "day"}
+    stacked = studies.run(PartiesConfig(data=tuple(paths), method="notears-lagged", settings=own, seed=1))
+    summed = learned(series, model="lagged", lags=2, method="moments", **OPEN)
+    assert np.array_equal(stacked.graph.adjacency, summed.graph_.adjacency)
+    settings = {"model": "lagged", **own}
     few = load(PartiesConfig(data=tuple(paths), settings=settings, columns=("x1", "x0")))
-    assert few.rows[paths[0]].names == ("day", "who", "x1", "x0")
+    assert few.tables[paths[0]].names == ("x1", "x0", "day", "who")
     with pytest.raises(UsageError, match="tear holes"):
         load(PartiesConfig(data=tuple(paths), settings=settings, missing="drop"))
 

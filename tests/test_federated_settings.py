@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from polydag.federated.models.registry import MODELS
 from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local, Program
+from polydag.sources import InMemory, Parties
 
 
 @pytest.fixture(scope="module")
@@ -76,38 +76,17 @@ def test_groups_of_settings_are_parameters_of_the_estimator() -> None:
         Series(lags=0)
 
 
-class Source:
-    """What a source of statistics looks like to a federated method."""
-
-    def __init__(self, table: pd.DataFrame) -> None:
-        self.table = table
-        self.is_discrete = False
-
-    def moments(self) -> GaussianStats:
-        return GaussianStats.from_data(self.table)
-
-    def rows(self) -> pd.DataFrame:
-        return self.table
-
-
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 def test_parties_may_be_sources_and_bring_their_privacy(parts: dict[str, pd.DataFrame], model: str) -> None:
     learner = FederatedNotears(model=model, lambda_=0.1, network=Network(hidden=2), random_state=0)
-    sources = SimpleNamespace(
-        parties={name: Source(part) for name, part in parts.items()}, privacy=Privacy(mode="none"), min_rows=2
-    )
+    sources = Parties({name: InMemory(part) for name, part in parts.items()}, privacy=Privacy(mode="none"))
     found = clone(learner).fit(sources)
     assert found.protection_.startswith("NOT PRIVATE")
-    tables = SimpleNamespace(parties=parts, privacy=Privacy(mode="none"), min_rows=2)
+    tables = Parties(parts, privacy=Privacy(mode="none"))
     assert np.array_equal(found.raw_weights_, clone(learner).fit(tables).raw_weights_)
-    sources.min_rows = 500
     with pytest.raises(DataError, match="at least 500"):
-        clone(learner).fit(sources)
-    sources.privacy = "none"
-    with pytest.raises(UsageError, match="privacy must be a Privacy"):
-        clone(learner).fit(sources)
-    labels = Source(parts["p0"])
-    labels.is_discrete = True
+        clone(learner).fit(Parties(parts, min_rows=500))
+    labels = parts["p0"].gt(0).astype(str)
     with pytest.raises(DataError, match="p0: its columns hold labels"):
         clone(learner).fit({**parts, "p0": labels})
 
@@ -121,7 +100,7 @@ def test_every_method_fits_every_model_that_it_names(parts: dict[str, pd.DataFra
             with pytest.raises(UsageError, match="supports model"):
                 FederatedNotears(method=name, model=form).fit(parts)
         if "noise" not in method.protections:
-            private = SimpleNamespace(parties=parts, privacy=Privacy(epsilon=1.0), min_rows=1)
+            private = Parties(parts, privacy=Privacy(epsilon=1.0))
             with pytest.raises(UsageError, match="epsilon requires"):
                 FederatedNotears(method=name).fit(private)
     for name, model in MODELS.items():

@@ -18,13 +18,28 @@ from scipy.linalg import expm
 from typer.testing import CliRunner
 
 from over_parties import learned
-from polydag import Graph, Knowledge, Notears, checkpoint, metrics, runs, simulate
+from polydag import (
+    BOSS,
+    GES,
+    Bootstrap,
+    Graph,
+    Knowledge,
+    LinkedRows,
+    Notears,
+    Parties,
+    checkpoint,
+    metrics,
+    runs,
+    simulate,
+)
 from polydag.cli import demos
 from polydag.cli.main import app
+from polydag.embedded import asia
 from polydag.errors import DataError, NotConvergedError, UsageError
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts, nice_step
 from polydag.reproduce import federated as paper
-from polydag.studies.parties import PartiesConfig, disclosure, run
+from polydag.studies import PartiesConfig, TableConfig, run
+from polydag.studies.findings.parties import disclosure
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +77,9 @@ def test_fit_as_parties_writes_what_left(files: list[str], tmp_path: Path, dag: 
         assert (out / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-@pytest.mark.parametrize("method", ["moments", "voting", "fedavg"])
+@pytest.mark.parametrize("method", ["voting", "fedavg"])
 def test_other_methods_and_settings(files: list[str], tmp_path: Path, method: str) -> None:
-    named = {"moments": "equal-variance", "voting": "ges"}
-    settings = {"learner": named[method]} if method in named else {"lambda": 0.05}
+    settings = {"learner": "ges"} if method == "voting" else {"lambda": 0.05}
     result = runs.perform(
         PartiesConfig(data=tuple(files), method=method, settings=settings, seed=0), tmp_path / "r"
     )
@@ -111,19 +125,110 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
 
 def test_another_unit_becomes_a_note(files: list[str], tmp_path: Path) -> None:
     pd.read_csv(files[0]).assign(x1=lambda t: t["x1"] * 1e-4).to_csv(files[0], index=False)
-    result = runs.perform(PartiesConfig(data=tuple(files), method="moments", seed=0), tmp_path / "r")
+    result = runs.perform(PartiesConfig(data=tuple(files), method="notears", seed=0), tmp_path / "r")
     assert any(files[0] in note and "column x1" in note for note in result.notes)
 
 
-def test_bad_descriptions_of_a_study_are_told(files: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["notears", "equal-variance", "ges", "boss", "pc", "posterior"])
+def test_a_method_over_parties_is_the_method_over_all_rows(files: list[str], method: str) -> None:
+    over_parties = run(PartiesConfig(data=tuple(files), method=method, seed=0))
+    whole = run(TableConfig(data=tuple(files), method=method, seed=0))
+    assert np.array_equal(over_parties.graph.adjacency, whole.graph.adjacency)
+    np.testing.assert_allclose(over_parties.graph.weights, whole.graph.weights, rtol=1e-6, atol=1e-8)
+    disclosed = over_parties.documents["disclosure"]
+    assert {entry["round"] for entry in disclosed["entries"]} == {1}
+    assert all(entry["masked"] for entry in disclosed["entries"])
+    assert any("disclosure.json" in note for note in over_parties.notes)
+    assert over_parties.config.settings["privacy"]["mode"] == "masked"
+    if method == "posterior":
+        np.testing.assert_allclose(over_parties.probabilities, whole.probabilities, atol=1e-8)
+        assert over_parties.config.settings["method"] == "exact"
+
+
+@pytest.mark.parametrize("method", ["ges", "boss", "pc", "posterior"])
+def test_labels_of_parties_are_counted_in_batches(method: str, tmp_path: Path) -> None:
+    rows = asia().sample(300, random_state=3)[["smoke", "lung", "bronc", "dysp"]]
+    paths = []
+    for k in range(3):
+        own = rows.iloc[k::3].assign(code=[0, 1] * 50)
+        if k == 2:
+            own = own.assign(
+                code=own["code"].map({0: "no", 1: "yes"})
+            )  # labels at one party are labels at all
+        own.to_csv(tmp_path / f"{k}.csv", index=False)
+        paths.append(str(tmp_path / f"{k}.csv"))
+    settings = {"max_parents": 2} if method == "posterior" else {}
+    found = run(PartiesConfig(data=tuple(paths), method=method, seed=0, settings=settings))
+    parts = [pd.read_csv(path).astype(str) for path in paths]
+    pd.concat(parts).to_csv(tmp_path / "all.csv", index=False)
+    whole = run(TableConfig(data=(str(tmp_path / "all.csv"),), method=method, seed=0, settings=settings,
+                            kinds={"code": "discrete"}))  # fmt: skip
+    assert np.array_equal(found.graph.adjacency, whole.graph.adjacency)
+    if method == "posterior":
+        np.testing.assert_allclose(found.probabilities, whole.probabilities, atol=1e-10)
+
+
+def test_the_rows_of_each_party_may_be_linked(tmp_path: Path) -> None:
+    dag = simulate.dag(8, n_edges=8, random_state=0)
+    blocks = simulate.clusters("equi", 90, 5, base=0.6)
+    paths, sources = [], {}
+    for k in range(3):
+        own = simulate.linked(dag, row_covariance=blocks, random_state=k)
+        own["ward"] = [f"w{row // 5}" for row in range(90)]
+        own["id"] = [f"{k}-{row}" for row in range(90)]
+        own.to_csv(tmp_path / f"{k}.csv", index=False)
+        paths.append(str(tmp_path / f"{k}.csv"))
+        sources[paths[k]] = LinkedRows(own.drop(columns="id"), groups="ward", structure="common")
+    expected = BOSS().fit(Parties(sources))
+    pairs = [
+        (f"{k}-{i}", f"{k}-{j}") for k in range(3) for i in range(90) for j in range(i) if i // 5 == j // 5
+    ]
+    pd.DataFrame(pairs, columns=["u", "v"]).to_csv(tmp_path / "pairs.csv", index=False)
+    columns = tuple(f"x{i}" for i in range(8))
+    for way in ({"groups": "ward"}, {"links": str(tmp_path / "pairs.csv"), "row_ids": "id"}):
+        config = PartiesConfig(data=tuple(paths), method="boss", columns=columns, seed=0,
+                               settings={"structure": "common"}, **way)  # type: ignore[arg-type]  # fmt: skip
+        result = run(config)
+        assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
+        np.testing.assert_allclose(result.graph.weights, expected.graph_.weights, atol=1e-8)
+        assert list(result.tables["row_dependence"]["name"]) == paths
+        assert result.measures["effective_n"] < 270
+    admm = run(PartiesConfig(data=tuple(paths), columns=columns, groups="ward", seed=0,
+                             settings={"structure": "common"}))  # fmt: skip
+    assert admm.config.method == "admm"
+    assert metrics.shd(true=dag, estimate=admm.graph) <= 3
+
+
+def test_a_bootstrap_over_parties_draws_rows_within_each(files: list[str]) -> None:
+    result = run(PartiesConfig(data=tuple(files), method="ges", bootstrap=4, seed=2))
+    expected = Bootstrap(GES(), n_resamples=4, random_state=2).fit(
+        Parties({file: pd.read_csv(file) for file in files})
+    )
+    np.testing.assert_array_equal(result.probabilities, expected.frequencies_.to_numpy())
+
+
+def test_differential_privacy_is_a_setting_of_the_source(files: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    line = ["fit", "--as", "parties", *files, "--method", "notears", "--set", "epsilon=50", "--seed", "1"]
+    line += ["--set", "bounds=[-20, 20]", "--set", f'ledgers="{tmp_path / "ledgers"}"', "--out", str(out)]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    assert runs.read_config(out).config.settings["privacy"]["epsilon"] == 50
+    assert "[study.settings.privacy]" in (out / "config.toml").read_text()
+    assert len(list((tmp_path / "ledgers").iterdir())) == 3
+
+
+def test_bad_descriptions_of_a_study_are_refused(files: list[str], tmp_path: Path) -> None:
     for change, why in (
         ({"data": (files[0],)}, "at least two"),
         ({"data": (files[0], files[0])}, "named twice"),
-        ({"data": tuple(files), "bootstrap": 3}, "bootstrap"),
     ):
         with pytest.raises(UsageError, match=why):
             PartiesConfig(**change)  # type: ignore[arg-type]
-    for change, why in (({"method": "gossip"}, "Known are admm"), ({"settings": {"x": 1}}, "no setting x")):
+    for change, why in (
+        ({"method": "gossip"}, "Known are notears"),
+        ({"settings": {"x": 1}}, "no setting x"),
+    ):
         with pytest.raises(UsageError, match=why):
             runs.perform(PartiesConfig(data=tuple(files), **change), tmp_path / "r")  # type: ignore[arg-type]
 
@@ -141,7 +246,7 @@ def test_what_was_set_in_rows_is_a_column(tmp_path: Path) -> None:
         files.append(str(tmp_path / f"s{k}.csv"))
     out = tmp_path / "run"
     command = ["fit", "--as", "parties", *files, "--interventions", "did", "--out", str(out), "--seed", "1"]
-    result = CliRunner().invoke(app, [*command, "--method", "moments"])
+    result = CliRunner().invoke(app, [*command, "--method", "notears"])
     assert result.exit_code == 0, result.output
     edges = {
         (edge["source"], edge["target"]) for edge in json.loads((out / "graph.json").read_text())["edges"]
@@ -150,7 +255,7 @@ def test_what_was_set_in_rows_is_a_column(tmp_path: Path) -> None:
     assert 'interventions = "did"' in (out / "config.toml").read_text()
     wrong = pd.read_csv(files[1]).assign(did="fever")
     wrong.to_csv(files[1], index=False)
-    with pytest.raises(DataError, match=r"s1\.csv: An intervention names fever.*joined by \+"):
+    with pytest.raises(DataError, match=r"s1\.csv: Column did, row 1: 'fever' is not a column.*joined by \+"):
         runs.perform(PartiesConfig(data=tuple(files), interventions="did"), tmp_path / "r")
     for file in files[1:]:
         pd.read_csv(file).drop(columns="did").to_csv(file, index=False)
@@ -433,10 +538,10 @@ def test_a_party_of_one_row_takes_part(tmp_path: Path) -> None:
     for name, part in zip(("a", "b", "c"), cuts, strict=True):
         rows.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
     files = tuple(str(tmp_path / f"{name}.csv") for name in ("a", "b", "c"))
-    found = run(PartiesConfig(files, method="moments", seed=0))
+    found = run(PartiesConfig(files, method="notears", seed=0))
     whole = learned([rows.iloc[part] for part in cuts], method="moments")
     assert found.n == 121
     assert found.graph == whole.graph_
     (tmp_path / "a.csv").write_text("x0,x1,x2,x3\n")
     with pytest.raises(DataError, match=r"a\.csv has column names but no rows\. At least 1 row is needed"):
-        run(PartiesConfig(files, method="moments"))
+        run(PartiesConfig(files, method="notears"))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from polydag import GaussianStats, Knowledge, metrics, simulate
+from polydag import GaussianStats, Knowledge, metrics, simulate, studies
 from polydag.errors import DataError, UsageError
 from polydag.learners.lagged import NotearsLagged
 from polydag.losses.lagged import (
@@ -22,8 +22,7 @@ from polydag.losses.lagged import (
     stack,
     variables_of,
 )
-from polydag.studies import pooled
-from polydag.studies.config import Config
+from polydag.studies import TableConfig
 
 
 @settings(max_examples=20, deadline=None)
@@ -154,9 +153,9 @@ def test_bad_series_are_refused_with_the_place() -> None:
         NotearsLagged(0).fit(data)
     with pytest.raises(UsageError, match="Knowledge"):
         NotearsLagged(1, knowledge=[("x0", "x1")]).fit(data)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="not those of 2 lags"):
+    with pytest.raises(DataError, match="not stacked with 2 lags"):
         NotearsLagged(2).fit(lagged_statistics(data, 1))
-    with pytest.raises(DataError, match="not those of 1 lags"):
+    with pytest.raises(DataError, match="not stacked with 1 lags"):
         NotearsLagged(1).fit(GaussianStats.from_data(data[["x0", "x1"]]))
 
 
@@ -167,18 +166,18 @@ def test_series_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "known.csv").write_text("source,target,kind\nx0[t-1],x2[t],required\n")
     settings = {"realisation": "who", "lags": 1}
 
-    def config(**other: Any) -> Config:
-        return Config(data=(str(tmp_path / "series.csv"),), method="notears-lagged", settings=settings,
-                      seed=0, **other)  # fmt: skip
+    def config(**other: Any) -> TableConfig:
+        file = str(tmp_path / "series.csv")
+        return TableConfig(data=(file,), method="notears-lagged", settings=settings, seed=0, **other)
 
     known = str(tmp_path / "known.csv")
-    result = pooled.run(config(knowledge=known))
+    result = studies.run(config(knowledge=known))
     expected = NotearsLagged(1, knowledge=Knowledge(required=[("x0[t-1]", "x2[t]")])).fit(data)
     assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)
-    assert pooled.run(config(columns=("x2", "x0"))).graph.names == slice_names(["x2", "x0"], 1)
+    assert studies.run(config(columns=("x2", "x0"))).graph.names == slice_names(["x2", "x0"], 1)
     for wrong in ({"missing": "drop"}, {"bootstrap": 5}):
         with pytest.raises(UsageError, match="series"):
-            pooled.run(config(**wrong))
+            studies.run(config(**wrong))
     (tmp_path / "known.csv").write_text("source,target,kind\nx0,x2,required\n")
     with pytest.raises(DataError, match=r"known\.csv"):
-        pooled.run(config(knowledge=known))
+        studies.run(config(knowledge=known))

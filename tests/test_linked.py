@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
 import runpy
+import warnings
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,15 +24,20 @@ from polydag import (
     BOSS,
     GES,
     PC,
+    BayesianDiscovery,
+    Bootstrap,
     EqualVariance,
     Graph,
     LinkedRows,
     LinkedRowsDAG,
+    MultitaskDiscovery,
     Notears,
     RowDecorrelator,
+    Tasks,
     metrics,
     runs,
     simulate,
+    studies,
 )
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
@@ -37,7 +46,7 @@ from polydag.reproduce import linked as paper
 from polydag.reproduce.linked_settings import PRESETS, published, real, simulated
 from polydag.rows.estimate import scaled_problem
 from polydag.rows.linked_table import LinkedTable
-from polydag.studies.linked import LinkedConfig
+from polydag.studies import TableConfig, TasksConfig
 from printed import same_output
 
 pytestmark = pytest.mark.portable
@@ -325,9 +334,9 @@ def files(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 VARIABLES = [f"x{i}" for i in range(20)]
 
 
-def config(**options: object) -> LinkedConfig:
+def config(**options: object) -> TableConfig:
     given = {"columns": tuple(VARIABLES), "seed": 1, "settings": {"n_permutations": 1}, **options}
-    return LinkedConfig(data=("pupils.csv",), **given)  # type: ignore[arg-type]
+    return TableConfig(data=("pupils.csv",), **given)  # type: ignore[arg-type]
 
 
 def test_names_numbers_and_groups_are_the_same_study(files: Path) -> None:
@@ -345,12 +354,12 @@ def test_names_numbers_and_groups_are_the_same_study(files: Path) -> None:
     assert any("within school" in note for note in results[0].notes)
     assert results[0].measures["effective_n"] < N
     again = runs.read_config("run1").config
-    assert isinstance(again, LinkedConfig)
+    assert isinstance(again, TableConfig)
     assert runs.perform(again, "again").graph.edges() == results[1].graph.edges()
 
 
 def test_the_command_line(files: Path) -> None:
-    line = ["fit", "--as", "linked", "pupils.csv", "--columns", ",".join(VARIABLES), "--seed", "1", "-q"]
+    line = ["fit", "pupils.csv", "--columns", ",".join(VARIABLES), "--seed", "1", "-q"]
     order = ["--order", ",".join(VARIABLES), "--method", "bcd"]
     done = CliRunner().invoke(app, [*line, "--groups", "school", "--covariates", "age", *order])
     assert done.exit_code == 0, done.output
@@ -364,15 +373,14 @@ def test_the_command_line(files: Path) -> None:
     [
         (["--links", "named.csv"], 3, "--row-ids"),
         (["--links", "named.csv", "--row-ids", "nobody"], 3, "nobody"),
-        (["--groups", "school", "--links", "named.csv"], 2, "one of --links"),
-        (["--groups", "school", "--bootstrap", "5"], 2, "--bootstrap"),
+        (["--groups", "school", "--links", "named.csv"], 2, "one of --groups, --links and --coords"),
         (["--groups", "school", "--order", "x0,x1"], 3, "order lacks x2"),
         (["--groups", "school", "--order", "x0,x1", "--method", "ges"], 2, "--order is for the method bcd"),
         (["--groups", "school", "--method", "bcd"], 2, "needs a known order"),
         (
             ["--groups", "school", "--method", "ges", "--set", "colour=1"],
             2,
-            "Those of linked rows are structure",
+            "of rows: structure, correlation, lambda2, n_permutations",
         ),
         (["--links", "strange.csv", "--row-ids", "pupil"], 3, "do not exist: 'p1000'"),
         (["--links", "narrow.csv", "--row-ids", "pupil"], 3, "has one column"),
@@ -381,14 +389,14 @@ def test_the_command_line(files: Path) -> None:
         (["--groups", "none.csv"], 3, "none.csv has 0 lines, the data 200 rows"),
         (["--coords", "lon,lat:0"], 2, "from 1 to 199"),
         (["--groups", "school", "--covariates", "pupil"], 3, "pupil is not numeric"),
-        ([], 2, "need one of --links"),
+        (["--covariates", "age"], 2, "--covariates is for linked rows"),
         (["--groups", "school", "--set", "colour=1"], 2, "no setting colour"),
         (["--coords", "lon,lat"], 2, "lon,lat:5"),
         (["--links", "numbered.csv", "--missing", "drop"], 2, "row numbers would shift"),
     ],
 )
 def test_a_command_line_that_cannot_be_meant(files: Path, options: list[str], code: int, said: str) -> None:
-    line = ["fit", "--as", "linked", "pupils.csv", "--columns", ",".join(VARIABLES), "-q"]
+    line = ["fit", "pupils.csv", "--columns", ",".join(VARIABLES), "-q"]
     done = CliRunner().invoke(app, [*line, *options])
     assert done.exit_code == code
     assert said in done.output
@@ -420,31 +428,117 @@ def test_an_order_makes_bcd_the_method(files: Path) -> None:
     assert config(groups="school").method == "ges"
 
 
-def test_the_class_makes_the_study_one_of_linked_rows(files: Path) -> None:
-    given = LinkedConfig(data=("pupils.csv",), columns=tuple(VARIABLES), groups="school", seed=1,
-                         settings={"n_permutations": 1})  # fmt: skip
-    result = runs.perform(given, "run")
-    assert result.graph.names == tuple(VARIABLES)  # without the column of groups
-    assert result.measures["effective_n"] < N
-    assert 'shape = "linked"' in Path("run/config.toml").read_text()
-    line = ["fit", "--config", "run/config.toml", "-q", "--out"]
-    for folder, shape in (("again", []), ("same", ["--as", "linked"])):
-        done = CliRunner().invoke(app, [*line, folder, *shape])
+def test_a_study_of_linked_rows_repeats_bit_for_bit(files: Path) -> None:
+    line = ["fit", "pupils.csv", "--columns", ",".join(VARIABLES), "--groups", "school", "--seed", "1", "-q"]
+    done = CliRunner().invoke(app, [*line, "--set", "n_permutations=1", "--out", "run"])
+    assert done.exit_code == 0, done.output
+    assert "[study.settings.rows]" in Path("run/config.toml").read_text()
+    for folder, shape in (("again", []), ("same", ["--as", "table"])):
+        done = CliRunner().invoke(app, ["fit", "--config", "run/config.toml", "-q", "--out", folder, *shape])
         assert done.exit_code == 0, done.output
-        assert Path(folder, "edges.csv").read_bytes() == Path("run/edges.csv").read_bytes()
-    done = CliRunner().invoke(app, [*line, "other", "--as", "pooled"])
+        for name in ("edges.csv", "config.toml", "row_correlations.csv"):
+            assert Path(folder, name).read_bytes() == Path("run", name).read_bytes()
+    done = CliRunner().invoke(app, ["fit", "--config", "run/config.toml", "-q", "--as", "parties"])
     assert done.exit_code == 2
-    assert "--as pooled does not fit" in " ".join(done.output.split())
-    Path("round.toml").write_text(Path("run/config.toml").read_text().replace('"linked"', '"round"'))
+    assert "--as parties does not fit" in " ".join(done.output.split())
+    Path("round.toml").write_text(Path("run/config.toml").read_text().replace('"table"', '"round"'))
     done = CliRunner().invoke(app, ["fit", "--config", "round.toml", "-q"])
     assert done.exit_code == 2
-    assert "No study has the shape 'round'" in " ".join(done.output.split())
+    assert "round.toml: No shape of data is called 'round'" in " ".join(done.output.split())
 
 
-def test_options_of_another_shape(files: Path) -> None:
-    done = CliRunner().invoke(app, ["fit", "pupils.csv", "--groups", "school", "-q"])
-    assert done.exit_code == 2
-    assert "--as linked" in done.output
+COMMON = {"structure": "common"}
+
+
+def test_a_study_is_the_learner_over_linked_rows(files: Path) -> None:
+    data = pd.read_csv("pupils.csv")[[*VARIABLES, "school"]]
+    rows = LinkedRows(data, groups="school", structure="common", random_state=1)
+    for name, learner in (("boss", BOSS()), ("pc", PC())):
+        result = studies.run(config(groups="school", method=name, settings=COMMON))
+        assert result.graph == learner.fit(rows).graph_
+        assert result.measures["effective_n"] == pytest.approx(rows.effective_n)
+    posterior = studies.run(
+        config(groups="school", method="posterior", columns=tuple(VARIABLES[:5]), settings=COMMON)
+    )
+    few = LinkedRows(data[[*VARIABLES[:5], "school"]], groups="school", structure="common", random_state=1)
+    expected = BayesianDiscovery(score="bge").fit(few).posterior_.probabilities
+    np.testing.assert_allclose(posterior.probabilities, expected, rtol=1e-9)
+    in_turns = studies.run(config(groups="school", settings={"structure": "common", "max_rounds": 3}))
+    expected_turns = LinkedRowsDAG(learner=GES(), max_rounds=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert in_turns.graph == expected_turns.fit(rows).graph_
+
+
+def test_a_bootstrap_draws_whole_groups(files: Path) -> None:
+    result = studies.run(config(groups="school", bootstrap=4, columns=tuple(VARIABLES[:6]), settings=COMMON))
+    data = pd.read_csv("pupils.csv")[[*VARIABLES[:6], "school"]]
+    rows = LinkedRows(data, groups="school", structure="common", random_state=1)
+    expected = Bootstrap(GES(), n_resamples=4, random_state=1).fit(rows)
+    np.testing.assert_array_equal(result.probabilities, expected.frequencies_.to_numpy())
+    pd.testing.assert_frame_equal(result.tables["bootstrap"], expected.edges_)
+
+
+def test_tables_put_together_are_linked_as_one(files: Path) -> None:
+    data = pd.read_csv("pupils.csv")
+    data.iloc[: N // 2].to_csv("first.csv", index=False)
+    data.iloc[N // 2 :].to_csv("second.csv", index=False)
+    for way in ({"groups": "school"}, {"links": "numbered.csv"}, {"groups": "labels.csv"}):
+        whole = studies.run(config(**way, settings=COMMON))
+        parts = studies.run(
+            dataclasses.replace(config(**way, settings=COMMON), data=("first.csv", "second.csv"))
+        )
+        assert parts.graph == whole.graph
+
+
+def test_tasks_with_linked_rows(files: Path) -> None:
+    data = pd.read_csv("pupils.csv")[[*VARIABLES[:5], "school", "pupil"]].assign(year=["a", "b"] * (N // 2))
+    data.to_csv("years.csv", index=False)
+    schools = data.assign(within=data["school"] + data["year"])
+    pairs = [
+        (a, b) for _, group in schools.groupby("within")["pupil"] for a, b in itertools.combinations(group, 2)
+    ]
+    pd.DataFrame(pairs, columns=["u", "v"]).to_csv("pairs.csv", index=False)
+    schools[["within"]].to_csv("within.csv", index=False)
+    parts = {year: part.drop(columns=["year", "pupil"]) for year, part in data.groupby("year")}
+    rows = {
+        year: LinkedRows(part.reset_index(drop=True), groups="school", structure="common", random_state=1)
+        for year, part in parts.items()
+    }
+    expected = MultitaskDiscovery(score="bge").fit(Tasks(rows))
+    given: dict[str, Any] = {"seed": 1, "settings": COMMON, "columns": tuple(VARIABLES[:5])}
+    one_file = functools.partial(TasksConfig, data=("years.csv",), task_column="year", **given)
+    for way in ({"groups": "school"}, {"links": "pairs.csv", "row_ids": "pupil"}, {"groups": "within.csv"}):
+        result = studies.run(one_file(**way))
+        np.testing.assert_allclose(result.probabilities, expected.raw_weights_, rtol=1e-9)
+        assert list(result.tables["row_dependence"]["name"]) == ["a", "b"]
+        assert any(note.startswith("b: Rows are correlated") for note in result.notes)
+    for year, part in data.groupby("year"):
+        part.drop(columns="year").to_csv(f"{year}.csv", index=False)
+    files_each = functools.partial(TasksConfig, data=("a.csv", "b.csv"), **given)
+    for way in ({"groups": "school"}, {"links": "pairs.csv", "row_ids": "pupil"}):
+        result = studies.run(files_each(**way))
+        np.testing.assert_allclose(result.probabilities, expected.raw_weights_, rtol=1e-9)
+    with pytest.raises(UsageError, match="a file with a label for each row of one table"):
+        studies.load(files_each(groups="within.csv"))
+    with pytest.raises(DataError, match="are in different tasks; links must stay within one"):
+        studies.load(files_each(links="named.csv", row_ids="pupil"))
+    with pytest.raises(DataError, match=r"do not exist: 'p1000'"):
+        studies.load(files_each(links="strange.csv", row_ids="pupil"))
+
+
+def test_groups_are_not_imputed(files: Path) -> None:
+    data = pd.read_csv("pupils.csv")
+    data.loc[3, "x0"] = None
+    data.to_csv("pupils.csv", index=False)
+    assert studies.load(config(groups="school", missing="impute")).n == N
+    data.loc[5, "school"] = None
+    data.to_csv("pupils.csv", index=False)
+    with pytest.raises(
+        DataError, match="column school: 1 of 200 rows have no value, and that is not imputed"
+    ):
+        studies.load(config(groups="school", missing="impute"))
+    assert studies.load(config(groups="school", missing="drop")).n == N - 2
 
 
 @pytest.fixture

@@ -15,7 +15,17 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.base import clone
 
-from polydag import GaussianStats, Graph, Knowledge, checkpoint, metrics, orientation, progress, simulate
+from polydag import (
+    GaussianStats,
+    Graph,
+    Knowledge,
+    checkpoint,
+    metrics,
+    orientation,
+    progress,
+    simulate,
+    studies,
+)
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
@@ -28,8 +38,7 @@ from polydag.optimize.nonlinear import Penalties, central, effect_rates, minimis
 from polydag.optimize.pruning import threshold_graph
 from polydag.optimize.variance_order import predecessors
 from polydag.progress import Step
-from polydag.studies import pooled
-from polydag.studies.config import Config
+from polydag.studies import TableConfig
 
 Array = NDArray[np.float64]
 quick = settings(max_examples=15, deadline=None)
@@ -355,8 +364,8 @@ def test_wrong_data_is_refused(table: pd.DataFrame) -> None:
 def test_networks_from_the_command_line(table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_csv(tmp_path / "table.csv", index=False)
     settings = {"lambda": 0.1, "hidden": 2}
-    result = pooled.run(
-        Config(data=(str(tmp_path / "table.csv"),), method="notears-mlp", settings=settings, seed=3)
+    result = studies.run(
+        TableConfig(data=(str(tmp_path / "table.csv"),), method="notears-mlp", settings=settings, seed=3)
     )
     expected = NotearsMLP(lambda_=0.1, hidden=2, random_state=3).fit(table)
     assert np.array_equal(result.graph.adjacency, expected.graph_.adjacency)

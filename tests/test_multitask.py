@@ -323,7 +323,7 @@ def test_forty_tasks() -> None:
         ("transfer", "all", "transfer must be one of family, theorem1, none, pool"),
         ("normaliser", "x", "normaliser must be one of all, truncated"),
         ("combination", "sum", "combination must be one of product, star"),
-        ("score", "bic", "score must be one of k2"),
+        ("score", "magic", "score must be one of"),
         ("lambda_", 1.5, "lambda_ must be a number at least 0 and at most 1 or 'average'; got 1.5"),
         ("lambda_", "mean", "or 'average'; got 'mean'"),
         ("transfer_prior", 3, "transfer_prior must be a prior of pairs of parent sets.*; got 3"),

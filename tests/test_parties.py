@@ -82,6 +82,11 @@ def test_labels_are_counted_in_batches(learner: Any, labels: pd.DataFrame) -> No
     left = parties.disclosure_
     assert set(left["site"]) == {"north", "south", "west"}
     assert left["masked"].all()
+    asked = left.loc[left["name"].str.startswith("counts of "), "name"]
+    assert len(asked) >= 3
+    for name in asked:
+        columns = name.removeprefix("counts of ").replace("; ", " × ").split(" × ")
+        assert set(columns) <= set(labels.columns)
 
 
 def test_the_posterior_asks_one_question_for_each_layer(labels: pd.DataFrame) -> None:

@@ -15,8 +15,9 @@ from polydag import BayesianDiscovery, runs, simulate
 from polydag.cli.main import app
 from polydag.embedded import asia
 from polydag.errors import UsageError
+from polydag.studies import TableConfig
 from polydag.studies.cluster import computing_on
-from polydag.studies.posterior import PosteriorConfig, settings_of
+from polydag.studies.plan import plan_of
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def numbers(tmp_path: Path) -> str:
 
 
 def fit(*words: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["fit", "--as", "posterior", *map(str, words)])
+    done = CliRunner().invoke(app, ["fit", "--method", "posterior", *map(str, words)])
     return done.exit_code, done.output
 
 
@@ -58,7 +59,8 @@ def test_the_tables_are_those_of_the_learner(labels: str, tmp_path: Path) -> Non
 
 def test_a_recorded_run_repeats_bit_for_bit_and_names_the_method_chosen(labels: str, tmp_path: Path) -> None:
     fit(labels, "--set", "max_parents=2", "--out", tmp_path / "a")
-    assert runs.read_config(tmp_path / "a").config.method == "exact"
+    config = runs.read_config(tmp_path / "a").config
+    assert (config.method, config.settings["method"]) == ("posterior", "exact")
     again = ["fit", "--config", str(tmp_path / "a" / "config.toml"), "--out", str(tmp_path / "b")]
     assert CliRunner().invoke(app, again).exit_code == 0
     for name in ("posterior.csv", "parents.csv", "graph.json", "config.toml"):
@@ -89,40 +91,41 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
     assert "missing values in 2 of 300 rows" in " ".join(said.split())
     for how, n in (("drop", 298), ("impute", 300)):
         result = runs.perform(
-            PosteriorConfig(data=(holes,), missing=how, settings={"max_parents": 2}), tmp_path / how
+            TableConfig(data=(holes,), method="posterior", missing=how, settings={"max_parents": 2}),
+            tmp_path / how,
         )
         assert result.n == n
         assert any("2 " in note and ("dropped" in note or "imputed" in note) for note in result.notes)
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "said"),
     [
-        (["--method", "guess"], 2, "Known are auto, exact, weighted, mcmc"),
-        (["--bootstrap", "5"], 2, "--bootstrap is not for it"),
+        (["--set", "method=guess"], 2, "method must be one of auto, exact, weighted, mcmc"),
+        (["--bootstrap", "5"], 2, "a posterior has its own"),
         (["--set", "max_parents=2.5"], 2, "whole number"),
         (["--set", "colour=red"], 2, "has no setting colour"),
-        (["--set", "method=mcmc"], 2, "has no setting method. Use --method, which is an option"),
-        (["--groups", "smoke"], 2, "--as linked"),
+        (["--set", "seed=3"], 2, "has no setting seed. Use --seed, which is an option"),
+        (["--set", "n_steps=0"], 2, "n_steps must be"),
+        (["--groups", "smoke"], 3, "Linked rows need numbers"),
         (["--cluster", "tcp://127.0.0.1:9"], 2, "No dask scheduler answers"),
     ],
 )
-def test_what_cannot_be_is_told(
-    labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+def test_what_cannot_be_is_refused(
+    labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, said: str
 ) -> None:
     monkeypatch.setattr("polydag.studies.cluster._SECONDS", 1)
-    got, said = fit(labels, *words, "--out", tmp_path / "x")
+    got, output = fit(labels, *words, "--out", tmp_path / "x")
     assert got == code
-    assert told in " ".join(said.split())
+    assert said in " ".join(output.split())
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize("name", ["n_steps", "chains__n_steps", "n-steps"])
 def test_settings_of_chains_have_their_own_names(name: str) -> None:
-    settings = settings_of(PosteriorConfig(data=("x.csv",), settings={name: 400}))
-    assert settings["n_steps"] == 400
-    assert settings["n_chains"] == 4
-    assert "chains" not in settings
+    config = TableConfig(data=("x.csv",), method="posterior", settings={name: 400})
+    chains = plan_of(config).settings["chains"]
+    assert (chains["n_steps"], chains["n_chains"]) == (400, 4)
 
 
 @pytest.fixture
@@ -144,8 +147,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_chains_write_how_well_edges_are_known_wherever_they_run(
     labels: str, cluster: str, tmp_path: Path
 ) -> None:
-    chains = ["--method", "mcmc", "--seed", "1"]
-    for name, value in {"max_parents": 2, "n_steps": 400, "burn_in": 200, "n_chains": 2}.items():
+    chains = ["--seed", "1"]
+    settings = {"method": "mcmc", "max_parents": 2, "n_steps": 400, "chains__burn_in": 200, "n_chains": 2}
+    for name, value in settings.items():
         chains += ["--set", f"{name}={value}"]
     code, said = fit(labels, *chains, "--out", tmp_path / "here")
     assert code in (0, 4), said  # so few steps may not mix

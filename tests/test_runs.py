@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from polydag import checkpoint, formats, runs, simulate
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
-from polydag.studies.config import Config
+from polydag.studies import TableConfig
 
 FILES = {
     ".files",
@@ -45,8 +45,8 @@ class Pieces(StructureLearner):
         self.scale = scale
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        names = X.names
+    def _fit(self, source: Any) -> None:
+        names = source.names
         total = np.zeros((len(names), len(names)))
         for k in range(4):
             if self.stop_after == k:
@@ -60,7 +60,6 @@ class Pieces(StructureLearner):
             converged=True,
             n_iter=4,
         )
-        return self
 
     def _draw(self, k: int, d: int) -> dict[str, np.ndarray]:
         Pieces.computed.append(k)
@@ -71,10 +70,9 @@ class Pieces(StructureLearner):
 class Undirected(StructureLearner):
     """A toy learner that returns a CPDAG."""
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        graph = Graph.from_edges(X.names, [("x0", "x2"), ("x1", "x2")], [("x2", "x3")])
+    def _fit(self, source: Any) -> None:
+        graph = Graph.from_edges(source.names, [("x0", "x2"), ("x1", "x2")], [("x2", "x3")])
         self._keep(graph, raw_weights=graph.weights, history=[], pruned=[], converged=True, n_iter=1)
-        return self
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_folder_is_complete_and_repeats_bit_for_bit(data: str) -> None:
-    result = runs.perform(Config(data=(data,)), "first")
+    result = runs.perform(TableConfig(data=(data,)), "first")
     assert {path.name for path in Path("first").iterdir()} == FILES
     config, sha256 = runs.read_config("first/config.toml")
     assert config == result.config
@@ -107,7 +105,7 @@ def test_a_folder_is_complete_and_repeats_bit_for_bit(data: str) -> None:
 
 
 def test_edges_are_those_of_the_graph(data: str) -> None:
-    result = runs.perform(Config(data=(data,), method="equal-variance", seed=1), "run")
+    result = runs.perform(TableConfig(data=(data,), method="equal-variance", seed=1), "run")
     table = pd.read_csv("run/edges.csv")
     assert table.columns.tolist() == ["source", "target", "weight", "probability"]
     assert list(zip(table.source, table.target, table.weight, strict=True)) == [
@@ -119,13 +117,13 @@ def test_edges_are_those_of_the_graph(data: str) -> None:
 
 
 def test_undirected_edges_stay_undirected(data: str) -> None:
-    result = runs.perform(Config(data=(data,), method="undirected"), "run")
+    result = runs.perform(TableConfig(data=(data,), method="undirected"), "run")
     read = formats.read("run/edges.csv")
     assert {str(edge) for edge in read.edges()} == {str(edge) for edge in result.graph.edges()}
 
 
 def test_probabilities_are_written(data: str) -> None:
-    result = runs.perform(Config(data=(data,), method="equal-variance", seed=1), "run")
+    result = runs.perform(TableConfig(data=(data,), method="equal-variance", seed=1), "run")
     chance = np.full(result.graph.adjacency.shape, 0.25)
     runs.write(dataclasses.replace(result, probabilities=chance), "with")
     assert (pd.read_csv("with/edges.csv").probability == 0.25).all()
@@ -133,7 +131,7 @@ def test_probabilities_are_written(data: str) -> None:
 
 
 def test_changed_data_is_noticed(data: str) -> None:
-    runs.perform(Config(data=(data,), method="equal-variance"), "first")
+    runs.perform(TableConfig(data=(data,), method="equal-variance"), "first")
     config, sha256 = runs.read_config("first")
     Path(data).write_text(Path(data).read_text().replace("1", "2", 1))
     with pytest.raises(DataError, match=r"table.csv is not what it was"):
@@ -143,7 +141,7 @@ def test_changed_data_is_noticed(data: str) -> None:
 
 
 def test_an_existing_folder_is_kept(data: str) -> None:
-    config = Config(data=(data,), method="equal-variance", seed=1)
+    config = TableConfig(data=(data,), method="equal-variance", seed=1)
     runs.perform(config, "run")
     before = contents(Path("run"))
     with pytest.raises(UsageError, match="run already exists"):
@@ -155,7 +153,7 @@ def test_an_existing_folder_is_kept(data: str) -> None:
 
 
 def test_force_deletes_nothing_of_others(data: str) -> None:
-    config = Config(data=(data,), method="equal-variance")
+    config = TableConfig(data=(data,), method="equal-variance")
     Path("mine").mkdir()
     Path("mine/thesis.tex").write_text("years of work")
     with pytest.raises(UsageError, match=r"contains thesis.tex"):
@@ -179,7 +177,7 @@ def test_force_deletes_nothing_of_others(data: str) -> None:
 def test_a_full_disk_leaves_what_was_there(
     data: str, monkeypatch: pytest.MonkeyPatch, after: int, existing: bool
 ) -> None:
-    config = Config(data=(data,), method="equal-variance", seed=1)
+    config = TableConfig(data=(data,), method="equal-variance", seed=1)
     before = {}
     if existing:
         runs.perform(config, "run")
@@ -203,14 +201,14 @@ def test_a_full_disk_leaves_what_was_there(
 
 def test_a_folder_that_may_not_be_made(data: str) -> None:
     with pytest.raises(DataError, match="cannot be written"):
-        runs.perform(Config(data=(data,), method="equal-variance"), f"{data}/run")
+        runs.perform(TableConfig(data=(data,), method="equal-variance"), f"{data}/run")
 
 
 @pytest.mark.parametrize("seed", [5, None])
 def test_an_interrupted_run_is_resumed_with_the_same_result(
     data: str, monkeypatch: pytest.MonkeyPatch, seed: int | None
 ) -> None:
-    config = Config(data=(data,), method="pieces", seed=seed)
+    config = TableConfig(data=(data,), method="pieces", seed=seed)
     monkeypatch.setattr(Pieces, "stop_after", 2)
     with pytest.raises(KeyboardInterrupt) as stopped:
         runs.perform(config, "run")
@@ -228,7 +226,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_result(
 
 
 def test_another_study_cannot_resume(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = Config(data=(data,), method="pieces", seed=5)
+    config = TableConfig(data=(data,), method="pieces", seed=5)
     monkeypatch.setattr(Pieces, "stop_after", 2)
     with pytest.raises(KeyboardInterrupt):
         runs.perform(config, "run")
@@ -271,7 +269,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the backg
 from polydag import checkpoint
 from polydag.learners import LEARNERS, StructureLearner
 class Slow(StructureLearner):
-    def fit(self, X, y=None):
+    def _fit(self, source):
         if {pieces}:
             import numpy as np
             checkpoint.piece("a", lambda: {{"x": np.ones(1)}})

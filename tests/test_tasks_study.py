@@ -18,7 +18,8 @@ from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.svg_style import INK, POSITIVE
-from polydag.studies.tasks import TasksConfig, file_names, load, run
+from polydag.studies import TasksConfig, load, run
+from polydag.studies.findings.tasks import file_names
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_files_and_a_column_give_the_same(clinics: dict[str, pd.DataFrame]) -> N
     code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", "--seed", "1", "--out", "a")
     assert code == 0, said
     assert "Tasks: controls (120 rows, 4 edges), patients (80 rows, 1 edge)." in said
-    assert "exact: 1 edge in the mean over 2 tasks among 8 variables, 200 rows" in said
+    assert "posterior: 1 edge in the mean over 2 tasks among 8 variables, 200 rows" in said
     assert "1 edge in the mean over 2 tasks, seed 1" in Path("a/summary.txt").read_text(encoding="utf-8")
     code, said = invoke(
         "fit", "both.csv", "--as", "tasks", "--task-column", "group", "--seed", "1", "--out", "b"
@@ -83,7 +84,7 @@ def test_again_from_the_configuration(clinics: dict[str, pd.DataFrame]) -> None:
 
 def test_one_task_is_single_task_learning(clinics: dict[str, pd.DataFrame]) -> None:
     result = run(TasksConfig(data=("controls.csv",), columns=("smoke", "lung", "bronc", "dysp"), seed=0))
-    assert any("one task only" in note for note in result.notes)
+    assert any("only one task" in note for note in result.notes)
     assert set(result.tables) == {"edges-controls"}  # there is nothing it could differ from
     assert result.mean_of == ""
 
@@ -109,7 +110,7 @@ def test_kinds_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     many = pd.DataFrame({"a": rng.integers(0, 5, 60), "b": rng.choice(["x", "z"], 60)})
     few.to_csv("few.csv", index=False)
     many.to_csv("many.csv", index=False)
-    tables = load(TasksConfig(data=("few.csv", "many.csv"))).rows
+    tables = load(TasksConfig(data=("few.csv", "many.csv"))).tables
     assert tables["few"].kinds == {"a": "discrete", "b": "discrete"}
     result = run(TasksConfig(data=("few.csv", "many.csv"), seed=0, settings={"max_parents": 1}))
     assert list(result.documents) == ["graph-few", "graph-many"]
@@ -175,13 +176,13 @@ def test_missing_values_are_settled_within_each_task(
     assert files.notes == column.notes
     assert files.notes[0].startswith("large: ")
     for task, frame in parts.items():
-        pd.testing.assert_frame_equal(files.rows[task].frame, column.rows[task].frame)
-        assert files.rows[task].kinds["count"] == "discrete"  # nine rows alone might be of numbers
+        pd.testing.assert_frame_equal(files.tables[task].frame, column.tables[task].frame)
+        assert files.tables[task].kinds["count"] == "discrete"  # nine rows alone might be of numbers
         holes = frame["number"].isna()
         if missing == "drop":
-            assert files.rows[task].n == len(frame.dropna())
+            assert files.tables[task].n == len(frame.dropna())
         else:
-            filled = column.rows[task].frame["number"][holes]
+            filled = column.tables[task].frame["number"][holes]
             np.testing.assert_allclose(filled, frame["number"].astype(float).mean())
 
 
@@ -195,11 +196,11 @@ def test_what_is_missing_in_the_column_of_tasks(clinics: dict[str, pd.DataFrame]
     with pytest.raises(DataError, match="column group: 2 of 200 rows do not say to which task they belong"):
         load(dataclasses.replace(config, missing="impute"))
     dropped = load(dataclasses.replace(config, missing="drop"))
-    assert sum(table.n for table in dropped.rows.values()) == 198
-    assert "2 of 200 rows left out: their task (group) is missing." in dropped.notes
+    assert sum(table.n for table in dropped.tables.values()) == 198
+    assert "2 of 200 rows dropped: their task (group) is missing." in dropped.notes
     both["group"] = both["group"].map({"controls": 1, "patients": 2})
     both.to_csv("both.csv", index=False)
-    assert list(load(dataclasses.replace(config, missing="drop")).rows) == ["1", "2"]
+    assert list(load(dataclasses.replace(config, missing="drop")).tables) == ["1", "2"]
     # A task without any complete row does not go away silently.
     both.loc[both["group"] == 2, "smoke"] = None
     both.to_csv("both.csv", index=False)
@@ -300,7 +301,9 @@ def test_tasks_of_a_column_come_in_natural_order(
 ) -> None:
     rows = [clinics["controls"].iloc[40 * k : 40 * k + 40].assign(visit=v) for k, v in enumerate(labels)]
     pd.concat(rows[::-1]).to_csv("visits.csv", index=False)
-    assert list(load(TasksConfig(data=("visits.csv",), task_column="visit")).rows) == [str(v) for v in labels]
+    assert list(load(TasksConfig(data=("visits.csv",), task_column="visit")).tables) == [
+        str(v) for v in labels
+    ]
 
 
 @pytest.mark.parametrize("sizes", [(20, 80), (80, 20)])
@@ -315,7 +318,7 @@ def test_labels_in_one_task_are_labels_in_all(
     b.assign(x=b["x"].map({0: "no", 1: "yes"})).to_csv("worded.csv", index=False)
     files = ("coded.csv", "worded.csv")
     inputs = load(TasksConfig(data=files))
-    assert {task: sorted(table.frame["x"].unique()) for task, table in inputs.rows.items()} == {
+    assert {task: sorted(table.frame["x"].unique()) for task, table in inputs.tables.items()} == {
         "coded": ["0", "1"],
         "worded": ["no", "yes"],
     }

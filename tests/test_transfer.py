@@ -135,9 +135,9 @@ def test_a_prior_given_as_a_function_of_the_difference(prior: TransferPrior) -> 
 
 
 def test_weights_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UsageError, match="ever less"):
+    with pytest.raises(UsageError, match="decreasing and convex"):
         ByDifference(lambda u, delta: [1.0, 0.9, 0.1][delta]).subsets(5, 2)
-    with pytest.raises(UsageError, match="lambda_ lies between"):
+    with pytest.raises(UsageError, match="lambda_ must lie between"):
         Fixed(1.2).subsets(5, 2)
     with pytest.raises(UsageError, match="normaliser must be one of all, truncated"):
         Averaged("some").subsets(5, 2)  # type: ignore[arg-type]

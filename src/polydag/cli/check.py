@@ -1,22 +1,13 @@
-"""`polydag check`: a look at the data before learning from it."""
+"""`polydag check`: what to know about data before learning from it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from polydag.cli.options import (
-    Columns,
-    Debug,
-    Format,
-    Kinds,
-    OutputFormat,
-    Query,
-    Quiet,
-    column_list,
-    kind_map,
-)
+from polydag.cli.options import Debug, Format, OutputFormat, Quiet
+from polydag.cli.study_options import given_options, with_study_options
 
 if TYPE_CHECKING:
     from polydag.data import CheckReport
@@ -25,35 +16,29 @@ NAME = "check"
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
+@with_study_options("data", "query", "columns", "kinds", required="data")
 def command(
-    data: Annotated[list[str], typer.Argument(help="Files (CSV, Parquet, Arrow) or database addresses.")],
-    query: Query = None,
-    columns: Columns = None,
-    kind: Kinds = None,
-    output: OutputFormat = Format.text,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *, output: OutputFormat = Format.text, quiet: Quiet = False, debug: Debug = False, **options: Any
 ) -> None:
-    """Look at data before learning from it: types, holes, columns that cannot be used, what methods cost.
+    """Inspect data before learning from it: types, missing values, unusable columns, the cost of methods.
 
-    Ends with the exit code 3 where something was found that learning would stumble over.
+    The exit code is 3 if something was found that would stop a study.
 
     Example: polydag check patients.csv
     """
     from polydag import data as reading
     from polydag import progress
     from polydag.cli.output import as_json
-    from polydag.cli.progress import shown
-    from polydag.studies.inputs import public
+    from polydag.cli.progress import displayed_progress
+    from polydag.studies.addresses import public
 
+    given = given_options(options)
+    sources = given.pop("data")
     tables = []
-    kinds: dict[str, reading.Kind] = kind_map(kind)  # type: ignore[assignment]  # checked there
-    with shown(quiet=quiet):
-        for number, source in enumerate(data):
-            progress.report("reading", number, len(data), public(source))
-            tables.append(
-                reading.read(source, columns=column_list(columns), kinds=kinds, missing="keep", query=query)
-            )
+    with displayed_progress(quiet=quiet):
+        for number, source in enumerate(sources):
+            progress.report("reading", number, len(sources), public(source))
+            tables.append(reading.read(source, **given, missing="keep"))
         report = reading.check(tables)
     if output is Format.json:
         as_json(report.to_dict())

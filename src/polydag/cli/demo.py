@@ -1,4 +1,4 @@
-"""`polydag demo`: the main job on embedded data, beside the naive answer and the truth."""
+"""`polydag demo`: studies of simulated data, compared with the truth and with a naive answer."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ def command(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Learn a graph from embedded data and compare it with the truth, beside the naive answer.
+    """Learn graphs from simulated data and compare them with the truth and with naive answers.
 
-    The data is drawn from a known model, so that the truth is known; nothing else is prepared.
+    The data is drawn from known models; everything else is as in a study of your own.
 
     Example: polydag demo
     """
     from polydag import progress, runs
     from polydag.cli import demos
+    from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import as_json
-    from polydag.cli.progress import shown
+    from polydag.cli.progress import displayed_progress
     from polydag.errors import NotConvergedError
 
     chosen = names or list(demos.DEMOS)
@@ -49,7 +50,7 @@ def command(
     documents: dict[str, Any] = {}
     unfinished = []
     for number, name in enumerate(chosen):
-        with shown(quiet=quiet):
+        with displayed_progress(quiet=quiet), compilation_reported():
             progress.report("demo", number, len(chosen), name)
             outcome = demos.run(name, folder, seed, force=force)
         if output is Format.json:
@@ -111,4 +112,4 @@ def _show(outcome: Outcome) -> None:
     say(console, f"[bold]Run folder:[/bold] {plain(outcome.run)}")
     say(console, f"  the picture: {plain(outcome.run / 'graph.svg')}")
     say(console, f"  the data:    {plain(outcome.data / outcome.files)}, with truth.json")
-    say(console, f"  once more:   polydag fit --config {plain(outcome.run / 'config.toml')}\n")
+    say(console, f"  repeat it:   polydag fit --config {plain(outcome.run / 'config.toml')}\n")

@@ -1,4 +1,4 @@
-"""`polydag ledger`: what has left a site, told to its owner."""
+"""`polydag ledger`: what has left a party, for the party itself."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ NAME = "ledger"
 
 
 def command(
-    site: Annotated[Path, typer.Argument(help="The site's folder, or its ledger file (.jsonl).")],
+    site: Annotated[
+        Path, typer.Argument(help="A party's ledger file (.jsonl), or the folder that holds it.")
+    ],
     delta: Annotated[
-        float, typer.Option("--delta", help="Tell the privacy spent at this delta, where noise was added.")
+        float, typer.Option("--delta", help="Report the privacy spent at this delta, where noise was added.")
     ] = 1e-5,
     output: OutputFormat = Format.text,
     debug: Debug = False,
 ) -> None:
-    """Tell what has left a site, and check that its ledger is whole.
+    """Report what has left a party, and check that its ledger is intact.
 
-    Exit code 3 where an entry was changed, left out or put in.
+    The exit code is 3 if an entry was changed, removed or inserted.
 
     Example: polydag ledger ledgers/north.csv.jsonl
     """
@@ -45,15 +47,15 @@ def command(
     else:
         for sentence in ledger.describe(chain, delta):
             out().print(sentence, markup=False, highlight=False)
-        shown = table(("array", "shape", "times", "bytes", "protection"), numbers=("times", "bytes"))
+        left = table(("array", "shape", "times", "bytes", "protection"), numbers=("times", "bytes"))
         for row in ledger.summary(chain):
-            shown.add_row(
+            left.add_row(
                 row["name"], row["shape"], str(row["times"]), f"{row['bytes']:,}", ledger.protection(row)
             )
-        out().print(shown)
+        out().print(left)
     if number is not None:
         entry = chain[number]
         raise DataError(
             f"{ledger.ledger_file(site)}: the chain breaks at entry {number + 1} (round {entry.round}, "
-            f"{entry.name}): it was changed, or entries before it were left out or put in."
+            f"{entry.name}): it was changed, or entries before it were removed or inserted."
         )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from polydag.cli import check, compare, demo, export, fit, ledger, reproduce, simulate
-from polydag.cli.output import told
+from polydag.cli.output import with_explained_errors
 
 app = typer.Typer(
     name="polydag",
@@ -40,16 +40,18 @@ def polydag(
     Start with: [bold]polydag demo[/bold], or [bold]polydag check data.csv[/bold] and
     [bold]polydag fit data.csv[/bold].
 
-    Exit codes: 0 good, 2 usage, 3 data, 4 not converged, 130 interrupted.
+    Exit codes: 0 success, 2 usage, 3 data, 4 not converged, 130 interrupted.
     """
 
 
 for _command in (demo, check, fit, simulate, compare, export, ledger, reproduce):
-    app.command(_command.NAME)(told(_command.command))
+    app.command(_command.NAME, epilog=getattr(_command, "EPILOG", None))(
+        with_explained_errors(_command.command)
+    )
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Let a termination from outside clean up like Ctrl-C."""
+    """Clean up when the process is terminated, as after Ctrl-C."""
     sys.exit(128 + number)
 
 

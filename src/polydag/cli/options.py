@@ -1,4 +1,4 @@
-"""Options that several commands share, written once."""
+"""Options that several commands share, and how lists are written."""
 
 from __future__ import annotations
 
@@ -25,20 +25,12 @@ class MissingChoice(StrEnum):
 
 
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no remarks.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there from an earlier run.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output of an earlier run.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write; a new one by default.")]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="The random seed; drawn and recorded by default.")
-]
-Query = Annotated[str | None, typer.Option("--query", help="The SELECT, where DATA is a database address.")]
-Columns = Annotated[
-    str | None, typer.Option("--columns", help="The columns to use, as a,b,c; all by default.")
-]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option("--kind", help="Say what a column is: NAME=continuous or NAME=discrete. Repeatable."),
 ]
 
 

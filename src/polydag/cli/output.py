@@ -1,4 +1,4 @@
-"""How commands speak: errors with exit codes, results to stdout, everything else to stderr."""
+"""What commands print: results to stdout; errors, with exit codes, and all else to stderr."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-PIPE_WIDTH = 200  # a pipe has no width: names must not be cut there
+PIPE_WIDTH = 200  # of a pipe, which has no width of its own: names must not be cut there
 
 
-def told(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with its errors told in words, and as exit codes; tracebacks only with --debug."""
+def with_explained_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with errors as messages and exit codes; tracebacks only with --debug."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -31,7 +31,7 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
         except (PolydagError, KeyboardInterrupt, MemoryError) as error:
             if kwargs.get("debug"):
                 traceback.print_exc()
-            _say(error)
+            _explain(error)
             raise typer.Exit(_code(error)) from None
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
@@ -40,7 +40,8 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
                 raise
             typer.echo(f"Unexpected error: {type(error).__name__}: {error}", err=True)
             typer.echo(
-                "This is a fault of polydag. Run it again with --debug to see where, and report it.", err=True
+                "This is a bug in polydag. Run the command again with --debug to see where, and report it.",
+                err=True,
             )
             raise typer.Exit(1) from None
 
@@ -53,7 +54,7 @@ def _code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _say(error: BaseException) -> None:
+def _explain(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         typer.echo("Interrupted.", err=True)
     elif isinstance(error, MemoryError):
@@ -65,19 +66,19 @@ def _say(error: BaseException) -> None:
 
 
 def out() -> Console:
-    """Where results go."""
+    """The console for results."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
 def say(console: Console, text: str) -> None:
-    """A paragraph: broken into lines on a terminal, left in one piece in a pipe."""
+    """Print a paragraph: wrapped on a terminal, in one line in a pipe."""
     console.print(text, soft_wrap=not console.is_terminal)
 
 
 def table(headers: Iterable[str], numbers: Iterable[str] = ()) -> Table:
-    """An empty table; columns in `numbers` are flush right. Long names are folded, never cut."""
+    """An empty table; columns in `numbers` are right-aligned. Long names are folded, never cut."""
     from rich import box
     from rich.table import Table
 
@@ -89,20 +90,20 @@ def table(headers: Iterable[str], numbers: Iterable[str] = ()) -> Table:
 
 
 def plain(text: object) -> str:
-    """Text from outside, such as a column's name, as rich shows it literally."""
+    """Text from outside, such as the name of a column, escaped for rich."""
     from rich.markup import escape
 
     return escape(str(text))
 
 
 def note(text: str, *, quiet: bool) -> None:
-    """A word on the side."""
+    """Print a remark to stderr."""
     if not quiet:
         typer.echo(text, err=True)
 
 
 def as_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on stdout; what is not a number becomes null."""
+    """Print one JSON document; numbers that are not finite become null."""
     typer.echo(json.dumps(_finite(document), ensure_ascii=False, indent=2))
 
 

@@ -1,4 +1,4 @@
-"""Progress: bars on a terminal (rich), elsewhere a line now and then; where tasks begin goes to the log."""
+"""Progress: bars on a terminal (rich), elsewhere a line now and then; the log records where tasks begin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from polydag.cli.compiling import COMPILING
 from polydag.progress import Listener, Step, listening
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _SECONDS = 30  # between lines, and before the first one
 
 
 @contextmanager
-def shown(*, quiet: bool) -> Iterator[None]:
-    """Show what is reported inside the block."""
+def displayed_progress(*, quiet: bool) -> Iterator[None]:
+    """Display what is reported inside the block, on stderr."""
     if quiet or not sys.stderr.isatty():
         with listening(_Logged(None if quiet else _Lines())):
             yield
@@ -77,10 +78,14 @@ class _Bars:
 
 
 class _Lines:
-    """For logs of batch systems: the first task that has not ended, and what is done for it just now."""
+    """For logs of batch systems: the first task that has not ended, and its current step.
+
+    Compilation is announced at once, since it is the whole wait of a first small run.
+    """
 
     def __init__(self) -> None:
         self._last = time.monotonic()
+        self._announced = False
         self._running: dict[str, Step] = {}
 
     def __call__(self, step: Step) -> None:
@@ -90,6 +95,9 @@ class _Lines:
                 del self._running[over]
         if step.done != step.total:
             self._running[step.task] = step
+        if step.task == COMPILING and not self._announced:
+            self._announced = True
+            typer.echo(f"{COMPILING.capitalize()}, {step.note} …", err=True)
         now = time.monotonic()
         if now - self._last < _SECONDS:
             return

@@ -16,14 +16,14 @@ from polydag.federated.methods.fitting import fit_parties
 from polydag.federated.methods.interface import MethodSettings
 from polydag.federated.methods.registry import METHODS
 from polydag.federated.models.registry import MODELS
-from polydag.federated.party_tables import PartyTables, party_tables
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.nonlinear import NotearsMLP
 from polydag.learners.notears import Notears
 from polydag.losses.settings import Network, Series
-from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
+from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
+from polydag.sources.parties import Parties
 
 SINGLE_TABLE_LEARNERS: dict[str, Any] = {
     "linear": Notears,
@@ -135,13 +135,13 @@ class FederatedNotears(StructureLearner):
     n_rounds_: int
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "method": one_of(*METHODS),
+        "method": key_of(METHODS),
         "schedule": one_of("default", "paper"),
-        "model": one_of(*MODELS),
+        "model": key_of(MODELS),
         "network": Instance(Network, "a Network"),
         "series": Instance(Series, "a Series"),
         "lambda_": Either(number(least=0), one_of("bic"), one_of("stability")),
-        "acyclicity": one_of(*ACYCLICITY),
+        "acyclicity": key_of(ACYCLICITY),
         "threshold": Either(number(least=0), one_of("ebic")),
         "knowledge": optional(Instance(Knowledge, "a polydag.Knowledge")),
         "participation": number(above=0, most=1),
@@ -185,10 +185,10 @@ class FederatedNotears(StructureLearner):
         """
         return super().fit(X)
 
-    def _source(self, X: Any) -> Any:
-        return party_tables(X)
+    def _source(self, X: Any) -> Parties:
+        return X if isinstance(X, Parties) else Parties(X)
 
-    def _fit(self, parties: PartyTables) -> None:
+    def _fit(self, parties: Parties) -> None:
         result = fit_parties(
             parties.parties,
             METHODS[self.method],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from polydag.arrays import Array
 from polydag.errors import UsageError
@@ -21,11 +21,13 @@ from polydag.losses.lagged import (
 from polydag.parameters import Constraint, Instance, whole
 from polydag.sources.given import Given
 from polydag.sources.interface import Source
+from polydag.sources.tasks import Tasks
 from polydag.stats import GaussianStats
 
 _LEARNED = (
     "graph_", "raw_weights_", "history_", "pruned_", "converged_", "n_iter_", "n_features_in_",
     "feature_names_in_", "lambda_used_", "threshold_", "criterion_", "varsortability_",
+    "notes_", "disclosure_", "protection_",
 )  # fmt: skip
 
 
@@ -113,18 +115,17 @@ class NotearsLagged(Notears):
 
     def _fit(self, source: Source) -> None:
         lags = int(self.lags)
-        stacked: Any
+        stacked = source
         if isinstance(source, Given):
-            stacked = source.moments()
-            if not isinstance(stacked, GaussianStats):
+            if not isinstance(source.moments(), GaussianStats):
                 raise UsageError(
                     "NotearsLagged needs a table of time series, or the GaussianStats of stacked rows."
                 )
-            columns = list(stacked.names)
         else:
-            stacked = stack(source.rows(), lags, time=self.time, realisation=self.realisation)
-            columns = list(stacked.columns)
-        variables = variables_of(columns, lags)
+            stacked = source.transformed(
+                lambda rows: stack(rows, lags, time=self.time, realisation=self.realisation)
+            )
+        variables = variables_of(stacked.names, lags)
         model = Notears(
             lambda_=self.lambda_,
             acyclicity=self.acyclicity,
@@ -135,3 +136,6 @@ class NotearsLagged(Notears):
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
         self.instantaneous_graph_, self.lag_weights_ = split_lags(self.graph_, lags)
+
+    def _keep_source(self, source: Source | Tasks) -> None:
+        """Nothing: the stacked source has been reported by the learner that was fitted to it."""

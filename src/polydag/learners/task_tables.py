@@ -1,4 +1,4 @@
-"""What learners of several tasks ask for: statistics with the same columns, and the same levels of labels."""
+"""Input of learners of several tasks: statistics with the same columns and common levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 
 def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
-    """Counts of every task, over the levels of all of them; continuous columns are cut at common points."""
+    """Counts of every task over the levels of all tasks; continuous columns are cut at common points."""
     names = common_columns({task: list(source.names) for task, source in tasks.items()})
     tables = {task: source for task, source in tasks.items() if isinstance(source, InMemory)}
     frames = {task: _selected(as_frame(source.data), names) for task, source in tables.items()}
@@ -55,7 +55,7 @@ def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
 
 
 def task_statistics(tasks: Tasks) -> list[Gaussian]:
-    """Mean and scatter of every task, as they are."""
+    """Mean and scatter of every task."""
     names = common_columns({task: list(source.names) for task, source in tasks.items()})
     result: list[Gaussian] = []
     for task, source in tasks.items():
@@ -72,7 +72,7 @@ def task_statistics(tasks: Tasks) -> list[Gaussian]:
 
 
 def pooled(stats: Sequence[Any]) -> Any:
-    """The statistics of all tasks' rows together."""
+    """All tasks' rows as one."""
     if len({isinstance(part, Regimes) for part in stats}) > 1:
         stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
     return reduce(add, stats)
@@ -115,7 +115,7 @@ def _parts(counts: Any) -> list[Any]:
 
 
 def _require_one_kind(counts: Mapping[str, Any]) -> None:
-    """Raise where a column has words in one task and numbers in another: 1 and "1" would be two levels."""
+    """Raise if a column has words in one task and numbers in another: 1 and "1" would be two levels."""
     seen: dict[tuple[str, bool], str] = {}
     for task, own in counts.items():
         for part in _parts(own):

@@ -21,7 +21,8 @@ class Privacy(Settings):
     ----------
     mode : {"masked", "none"}
         With "masked", nobody sees the numbers of a single party, only sums over at least three of them, so
-        there must be three parties. With "none", sums are formed in the open. See `docs/privacy.md`.
+        there must be three parties. With "none", sums are formed in the open. See
+        `docs/explanations/privacy.md`.
     quorum : int, optional
         For masked sums: one more than the number of parties that may collude without learning anything.
         Where parties may drop out, this many can open a sum together. The default is one more than two

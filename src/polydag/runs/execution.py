@@ -16,8 +16,10 @@ from polydag import checkpoint, studies
 from polydag.errors import DataError, UsageError
 from polydag.runs.folders import explaining_write_errors, partial, require_free
 from polydag.runs.result_files import CONFIG, LOG, write
-from polydag.studies.config import Config, from_table, to_table
-from polydag.studies.inputs import file_mark, public, require_same
+from polydag.studies.addresses import public
+from polydag.studies.config import Config
+from polydag.studies.config_file import from_table, to_table
+from polydag.studies.inputs import file_sha256, require_same
 
 if TYPE_CHECKING:
     from polydag.studies.result import Result
@@ -79,7 +81,6 @@ def perform(
     require_free(target, force=force)
     unfinished = partial(target)
     config = _with_seed(config, unfinished, force=force, resume=resume)
-    shape = studies.shape(config.shape)
     with explaining_write_errors(target):
         unfinished.mkdir(parents=True, exist_ok=True)
     try:
@@ -87,11 +88,11 @@ def perform(
             _log.info("%s", " ".join(f"{name}={value!r}" for name, value in _public_table(config).items()))
             if expected:  # checked before reading, which may fail if the data have changed
                 files = [name for name in expected if Path(name).is_file()]
-                require_same({name: file_mark(name) for name in files}, expected, expected_by)
-            inputs = shape.load(config)
+                require_same({name: file_sha256(name) for name in files}, expected, expected_by)
+            inputs = studies.load(config)
             require_same(inputs.sha256, expected or {}, expected_by)
             with checkpoint.saving(unfinished, _fingerprint(config, inputs.sha256)):
-                result: Result = shape.run(config, inputs)
+                result = studies.run(config, inputs)
             for note in result.notes:
                 _log.info("note: %s", note)
             _log.info(

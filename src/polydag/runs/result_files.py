@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag.runs.folders import new_folder
-from polydag.studies.config import to_table
+from polydag.studies.config_file import to_table
+from polydag.studies.settings import flattened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +96,7 @@ def summary_text(result: Result) -> str:
         f"{config.method} on {', '.join(config.data)} ({config.shape})",
         f"{result.n:g} rows, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
         "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
-        *(f"{name} = {value}" for name, value in config.settings.items()),
+        *(f"{name} = {value}" for name, value in flattened(config.settings).items()),
         *(f"{name}: {value:.6g}" for name, value in result.measures.items()),
         "",
         *_edge_lines(result),

@@ -8,7 +8,7 @@ Sources nest: parties whose rows are linked, tasks whose members are parties, a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from polydag.data.table import Kind
@@ -65,6 +65,10 @@ class Source(ABC):
 
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""
+        raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
+
+    def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Source:
+        """A source of changed rows, such as stacked time slices; parties change their own."""
         raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
 
     def resampled(self, rng: np.random.Generator) -> Self:

@@ -82,7 +82,7 @@ class LinkedRows(Source):
     >>> X["school"] = [row // 5 for row in range(200)]
     >>> pupils = LinkedRows(X, groups="school", random_state=0)
     >>> print(pupils.decorrelation_.summary)
-    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
+    Rows are correlated within school (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
     >>> BOSS().fit(pupils).graph_.n_nodes
     40
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.federated.methods.counts import summed_counts
+from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.session import Outcome, one_after_the_other
@@ -48,7 +48,8 @@ class Parties(Source):
     Attributes
     ----------
     disclosure_ : DataFrame
-        site, round, name, shape, bytes, masked, noise: every array that has left a party so far.
+        site, round, name, shape, bytes, masked, noise: every array that has left a party so far. The name of
+        counts says which column sets were asked for.
     protection_ : str
         What was protected from whom.
 
@@ -64,17 +65,17 @@ class Parties(Source):
 
     Examples
     --------
-    >>> from polydag import BOSS, Parties, simulate
+    >>> from polydag import BOSS, Parties, metrics, simulate
     >>> dag = simulate.dag(6, n_edges=6, random_state=1)
     >>> X = simulate.linear(dag, n=300, random_state=1)
     >>> hospitals = Parties({"north": X[:100], "south": X[100:200], "west": X[200:]})
-    >>> BOSS().fit(hospitals).graph_ == BOSS().fit(X).graph_
-    True
+    >>> metrics.shd(true=BOSS().fit(X).graph_, estimate=BOSS().fit(hospitals).graph_)
+    0
     """
 
     def __init__(
         self,
-        parties: Mapping[str, Any] | Sequence[Any],
+        parties: Mapping[str, Any] | Sequence[Any] | Iterator[Any],
         *,
         privacy: Privacy = Privacy(),  # frozen
         min_rows: int = 1,
@@ -190,7 +191,10 @@ class Parties(Source):
     def asked(self, sets: Sequence[tuple[int, ...]], own: Mapping[str, DiscreteCounts]) -> list[Any]:
         """The summed contingency tables of some column sets: one question to all parties."""
         tables, outcome = summed_counts(own, sets, self.privacy, min_rows=self.min_rows)
-        self._outcomes.append(outcome)
+        # What a search asks for depends on the answers before: the questions themselves are shown.
+        asked = "; ".join(" × ".join(self.names[column] for column in columns) for columns in sets)
+        names = outcome.disclosure["name"].replace(COUNTS, f"{COUNTS} of {asked}")
+        self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=names)))
         return list(tables)
 
     def rows(self) -> pd.DataFrame:
@@ -199,6 +203,16 @@ class Parties(Source):
             "This learner needs rows, and rows stay with their parties. FederatedNotears(model='mlp') and "
             "FederatedNotears(model='lagged') learn from parties without them."
         )
+
+    def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """Every party changes its own rows."""
+        changed: dict[str, Source] = {}
+        for party, source in self.parties.items():
+            try:
+                changed[party] = source.transformed(change)
+            except DataError as error:
+                raise DataError(f"{party}: {error}") from None
+        return type(self)(changed, privacy=self.privacy, min_rows=self.min_rows)
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """Every party draws its own rows again; what leaves it are sums, as before."""
@@ -272,21 +286,21 @@ class PartyCounts:
         return self._parties.asked(sets, self._own)
 
 
-def _named(parties: Mapping[str, Any] | Sequence[Any]) -> dict[str, Source]:
+def _named(parties: Mapping[str, Any] | Sequence[Any] | Iterator[Any]) -> dict[str, Source]:
     if isinstance(parties, Mapping):
         found = {str(name): table for name, table in parties.items()}
         if len(found) < len(parties):
             alike = [repr(name) for name in parties if sum(str(name) == str(o) for o in parties) > 1]
             raise UsageError(f"Parties need different names: {', '.join(alike)} are written alike.")
-    elif isinstance(parties, (list, tuple)):
+    elif isinstance(parties, (list, tuple, Iterator)):
         found = {f"party {k}": table for k, table in enumerate(parties, start=1)}
     else:
         raise UsageError(
             "Parties are a mapping of names to tables, or a list of tables; "
-            f"got one {type(parties).__name__}."
+            f"got one {type(parties).__name__}. For one table use a learner itself, such as BOSS or Notears."
         )
     if not found:
-        raise DataError("There are no parties.")
+        raise DataError("There are no parties: give a list of tables, one for each party.")
     return named_sources(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -81,7 +81,8 @@ class InMemory(Source):
                 str(name): "continuous" if getattr(dtype, "kind", "O") in "iuf" else "discrete"
                 for name, dtype in zip(self._data.columns, self._data.dtypes, strict=True)
             }
-        return dict.fromkeys(self.names, "continuous")
+        truths = np.asarray(self._data).dtype.kind == "b"
+        return dict.fromkeys(self.names, "discrete" if truths else "continuous")
 
     @property
     def n(self) -> float:
@@ -127,6 +128,10 @@ class InMemory(Source):
         again._kinds, again._notes, again._blocks = None, self._notes, self._blocks
         again._targets, again._data = self._targets, data
         return again
+
+    def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """The table after a change of its rows."""
+        return self.with_data(change(self.rows()))
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """As many rows drawn with replacement; or as many blocks, each of them whole."""

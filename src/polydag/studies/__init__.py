@@ -1,27 +1,10 @@
-"""Studies: from a description (data, method, settings) to a graph, one file per shape of data.
+"""Studies: from a description of data, method and settings to a graph and all that belongs to it.
 
-A shape is a module with `CONFIG` (a frozen dataclass, `polydag.studies.config.Config` or a subclass),
-`load(config) -> Inputs` and `run(config, inputs) -> Result`, and one line in `SHAPES`.
+`config` describes a study, one class for each shape of data; `methods` names what can learn; `pipeline` has
+the one way of all studies: `load` reads, `run` learns.
 """
 
-from __future__ import annotations
+from polydag.studies.config import SHAPES, Config, PartiesConfig, TableConfig, TasksConfig
+from polydag.studies.pipeline import load, run
 
-import importlib
-from typing import Any
-
-from polydag.errors import UsageError
-
-SHAPES = {
-    "linked": "polydag.studies.linked",
-    "parties": "polydag.studies.parties",
-    "pooled": "polydag.studies.pooled",
-    "posterior": "polydag.studies.posterior",
-    "tasks": "polydag.studies.tasks",
-}
-
-
-def shape(name: str) -> Any:
-    """The module of a shape of data."""
-    if name not in SHAPES:
-        raise UsageError(f"No study has the shape {name!r}. Known are {', '.join(SHAPES)}.")
-    return importlib.import_module(SHAPES[name])
+__all__ = ["SHAPES", "Config", "PartiesConfig", "TableConfig", "TasksConfig", "load", "run"]

@@ -1,4 +1,4 @@
-"""Linked rows: pupils of a school are alike; taken as strangers they show effects that are not there."""
+"""Linked rows: pupils of a school are alike; taken as independent they show effects that do not exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from polydag import formats, runs, simulate
 from polydag.cli.demos import Answer, Outcome
 from polydag.learners import GES
-from polydag.studies.linked import LinkedConfig
+from polydag.studies import TableConfig
 
 SCHOOLS, PUPILS, QUANTITIES, EDGES = 30, 10, 30, 30
 ALIKE = 0.6
@@ -17,7 +17,7 @@ PENALTY = 2.0
 
 
 def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
-    """Draw the pupils, learn as `polydag fit --as linked` does, and as if pupils were strangers beside it."""
+    """Draw the pupils, learn as `polydag fit --groups school` does, and as if pupils were independent."""
     n = SCHOOLS * PUPILS
     truth = simulate.dag(QUANTITIES, n_edges=EDGES, weight_range=(0.4, 1.0), random_state=seed)
     schools = simulate.clusters("equi", n, PUPILS, base=ALIKE)
@@ -27,7 +27,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         labelled = rows.assign(school=[f"school {1 + row // PUPILS}" for row in np.arange(n)])
         labelled.to_csv(hidden / "data.csv", index=False)
         formats.write(truth, hidden / "truth.json")
-    config = LinkedConfig(
+    config = TableConfig(
         data=(str(place / "data.csv"),),
         method="ges",
         groups="school",
@@ -40,12 +40,12 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         story=(
             f"{n} pupils in {SCHOOLS} schools, {QUANTITIES} quantities, drawn from a made-up linear model "
             f"with {EDGES} causal edges; pupils of a school are correlated by {ALIKE}. The same search (GES) "
-            "is given the pupils as if they were strangers, and decorrelated. It tells classes of graphs, so "
-            "that an edge may have no direction."
+            "is fitted to the pupils as if they were independent, and decorrelated. It learns classes of "
+            "graphs, so an edge may have no direction."
         ),
         truth=truth.to_cpdag(),
         answers=(
-            Answer("as strangers", GES(penalty=PENALTY).fit(rows).graph_),
+            Answer("as independent", GES(penalty=PENALTY).fit(rows).graph_),
             Answer("decorrelated", result.graph),
         ),
         result=result,

@@ -1,4 +1,4 @@
-"""Parties: the survey's rows divided over hospitals, each of which has too few and keeps what it has."""
+"""Parties: the survey's rows divided among hospitals that each have too few and keep them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from polydag import formats, runs, simulate
 from polydag.cli.demos import Answer, Outcome
-from polydag.cli.demos.pooled import NOISE, true_graph
+from polydag.cli.demos.table import NOISE, true_graph
 
 HOSPITALS = (20, 35, 30, 60, 25, 40, 30, 45, 35, 50, 30, 40)
 
@@ -17,7 +17,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     """Draw the hospitals' rows, learn one graph over all of them, and let them vote beside it."""
     from polydag.learners.federated import FederatedNotears
     from polydag.learners.notears import Notears
-    from polydag.studies.parties import PartiesConfig
+    from polydag.studies import PartiesConfig
 
     truth = true_graph()
     rows = simulate.linear(truth, n=sum(HOSPITALS), noise_scale=NOISE, random_state=seed)
@@ -40,7 +40,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
             f"{len(HOSPITALS)} hospitals with {min(HOSPITALS)} to {max(HOSPITALS)} patients each, drawn from "
             f"the same made-up model of {truth.n_nodes} quantities and {truth.n_edges} edges. Naive answers: "
             "the largest hospital alone, and edges that more than half of the hospitals found alone. ADMM "
-            "exchanges sums of parameters; pooling all rows is what it is measured by."
+            "exchanges sums of parameters; pooling all rows is the benchmark."
         ),
         truth=truth,
         answers=(

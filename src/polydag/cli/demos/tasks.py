@@ -8,7 +8,7 @@ from polydag import formats, runs
 from polydag.cli.demos import Answer, Outcome
 from polydag.embedded import asia
 from polydag.learners import MultitaskDiscovery
-from polydag.studies.tasks import TasksConfig
+from polydag.studies import TasksConfig
 
 ROWS = {"large": 400, "small": 100}
 LOST = 0.25
@@ -34,9 +34,10 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         title="Tasks: what affects what in a small clinic, with the help of a larger one?",
         story=(
             f"{ROWS['small']} patients of one clinic and {ROWS['large']} of another. Both networks come from "
-            f"the chest clinic network (asia), whose edges each lost with the chance {LOST:g}: related, but "
-            "not the same. Edges more probable than 0.5 in the small clinic are compared with its truth: "
-            "learned from its own rows, from all rows as if clinics were the same, and with transfer."
+            f"the chest clinic network (asia), in which each edge is missing with probability {LOST:g}: "
+            "related, but not the same. Edges more probable than 0.5 in the small clinic are compared with "
+            "the truth: learned from its own rows, from all rows as if clinics were the same, and with "
+            "transfer."
         ),
         truth=truth,
         answers=(

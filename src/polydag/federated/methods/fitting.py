@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from polydag.errors import UsageError
+from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
 from polydag.federated.methods.stability import stable_lambda
 from polydag.federated.models.interface import Model
 from polydag.federated.models.tables import require_numbers
-from polydag.federated.party_tables import for_each_party
 from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local

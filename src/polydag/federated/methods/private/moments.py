@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from polydag.errors import DataWarning, UsageError
+from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.private.party import MOMENTS, private_party
 from polydag.federated.methods.private.plan import NoisePlan, WhiteningSearch, moment_plan
-from polydag.federated.party_tables import for_each_party
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study
 from polydag.privacy.dp.whitening import Whitening

@@ -14,7 +14,7 @@ from polydag import formats, runs, simulate
 from polydag.cli.demos import Answer, Outcome
 from polydag.graph import Graph
 from polydag.stats import GaussianStats
-from polydag.studies.config import Config
+from polydag.studies import TableConfig
 
 ROWS = 800
 NOISE = (0.8, 1.2)
@@ -40,11 +40,11 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     """Draw the survey, learn its graph as `polydag fit` does, and answer naively beside it."""
     truth = true_graph()
     rows = simulate.linear(truth, n=ROWS, noise_scale=NOISE, random_state=seed)
-    survey, target = folder / "pooled-data", folder / "pooled"
+    survey, target = folder / "table-data", folder / "table"
     with runs.new_folder(survey, force=force) as hidden:
         rows.to_csv(hidden / "data.csv", index=False)
         formats.write(truth, hidden / "truth.json")
-    config = Config(data=(str(survey / "data.csv"),), method="notears", seed=seed)
+    config = TableConfig(data=(str(survey / "data.csv"),), method="notears", seed=seed)
     result = runs.perform(config, target, force=force)
     return Outcome(
         title="One table: who causes what in a health survey?",

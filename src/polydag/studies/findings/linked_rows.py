@@ -1,0 +1,78 @@
+"""The correlation of linked rows: in one table, or in each party's or task's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polydag.studies.findings.interface import Findings
+from polydag.studies.sources import linked_parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.rows.decorrelation import Decorrelation
+
+
+def findings(model: Any, source: Any) -> Findings:
+    """Of a source with linked rows."""
+    parts = linked_parts(source)
+    if not parts:
+        return Findings()
+    found = {name: rows.decorrelation_ for name, rows in parts.items()}
+    if "" not in found:
+        return _of_several(found)
+    own: Decorrelation = getattr(model, "decorrelation_", found[""])
+    return Findings(notes=sentences(own), measures=measures(own), tables={"row_correlations": by_column(own)})
+
+
+def _of_several(found: dict[str, Decorrelation]) -> Findings:
+    import pandas as pd
+
+    tests = pd.DataFrame([{"name": name, **measures(own)} for name, own in found.items()])
+    columns = [by_column(own).assign(name=name) for name, own in found.items()]
+    correlations = pd.concat(columns, ignore_index=True)[["name", "column", "correlation"]]
+    return Findings(
+        notes=tuple(f"{name}: {sentence}" for name, own in found.items() for sentence in sentences(own)),
+        measures={"effective_n": float(tests["effective_n"].sum())},
+        tables={"row_dependence": tests, "row_correlations": correlations},
+    )
+
+
+def measures(found: Decorrelation) -> dict[str, float]:
+    """The effective sample size, and the tests of dependence before and after decorrelation."""
+    return {
+        "effective_n": found.precision.effective_n,
+        "row_correlation": found.before.correlation,
+        "p_value_of_independent_rows": found.before.p_value,
+        "p_value_after_decorrelation": found.after.p_value,
+    }
+
+
+def sentences(found: Decorrelation) -> tuple[str, ...]:
+    """Whether rows depend on each other, how columns differ in that, and whether any dependence is left."""
+    columns = by_column(found).sort_values("correlation", kind="stable")
+    if not columns["correlation"].any():  # without links, of which there is a warning already
+        return ()
+    least, most = columns.iloc[0], columns.iloc[-1]
+    spread = (
+        f"By column the correlation of linked rows ranges from {least['correlation']:.2f} "
+        f"({least['column']}) to {most['correlation']:.2f} ({most['column']}), see row_correlations.csv; the "
+        "model has one for all."
+    )
+    result = [found.summary, spread]
+    after = found.after
+    if after.dependent:
+        result.append(
+            f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in "
+            "theirs, or the links do not explain all of it. Interpret the graph with care."
+        )
+    elif found.before.dependent:
+        result.append(f"No dependence remains after decorrelation (p = {after.p_value:.2g}).")
+    return tuple(result)
+
+
+def by_column(found: Decorrelation) -> pd.DataFrame:
+    """Each column's average correlation over the links."""
+    import pandas as pd
+
+    return pd.DataFrame({"column": found.table.names, "correlation": found.column_correlations})

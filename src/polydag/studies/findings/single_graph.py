@@ -1,0 +1,49 @@
+"""What every learner has: measures of its result, the edges it removed, and a caution about scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polydag.studies.findings.interface import Findings
+from polydag.studies.result import Removed
+
+SORTABLE = 0.9  # from here on the variances alone would give nearly all directions
+_COMMON = ("converged_", "n_iter_", "n_features_in_")
+
+
+def findings(model: Any, source: Any) -> Findings:
+    """Of any fitted learner."""
+    measures = measures_of(model)
+    return Findings(
+        notes=cautions(measures),
+        measures=measures,
+        n_iter=getattr(model, "n_rounds_", getattr(model, "n_iter_", None)),
+        pruned=_removed(model),
+    )
+
+
+def measures_of(model: Any) -> dict[str, float]:
+    """The numbers that a fitted learner has about its result, such as the penalty it chose, where known."""
+    return {
+        name.rstrip("_"): float(value)
+        for name, value in vars(model).items()
+        if name.endswith("_") and isinstance(value, (int, float)) and name not in _COMMON and value == value
+    }
+
+
+def cautions(measures: dict[str, float]) -> tuple[str, ...]:
+    """What the measures say against trusting the directions."""
+    sortable = measures.get("varsortability", 0.0)
+    if sortable < SORTABLE:
+        return ()
+    return (
+        f"The graph follows the order of the columns' variances (varsortability {sortable:.2f}): directions "
+        "may say more about units than about causes. Where the units are arbitrary, compare with a "
+        "scale-free method.",
+    )
+
+
+def _removed(model: Any) -> tuple[Removed, ...]:
+    table = model.pruned_
+    columns = (table["source"], table["target"], table["weight"], table["reason"])
+    return tuple(Removed(str(s), str(t), float(w), str(r)) for s, t, w, r in zip(*columns, strict=True))

@@ -1,0 +1,133 @@
+"""The one way of every study: from a configuration to inputs, and from these to a result."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from polydag.errors import DataWarning, UsageError
+from polydag.studies.addresses import public
+from polydag.studies.config import Config
+from polydag.studies.plan import Plan, plan_of
+from polydag.studies.settings import overlaid, recorded
+
+if TYPE_CHECKING:
+    from polydag.studies.inputs import Inputs
+    from polydag.studies.result import Result
+
+
+def load(config: Config) -> Inputs:
+    """Read the data and the background knowledge of a study; what cannot be is refused before reading."""
+    plan = plan_of(config)
+
+    from polydag.studies.inputs import Inputs, read_knowledge
+    from polydag.studies.linking import links_of, require_links_fit
+    from polydag.studies.reading import read_tables
+
+    require_links_fit(config)
+    if plan.is_time_series and config.missing == "drop":
+        raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
+    sha256: dict[str, str] = {}
+    knowledge = read_knowledge(config, sha256)
+    read = read_tables(plan, sha256)
+    links, notes = None, read.notes
+    if config.is_linked:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DataWarning)
+            links = links_of(config, read.tables, sha256)
+        notes = (*notes, *(str(warning.message) for warning in caught))
+    inputs = Inputs(read.tables, read.source, knowledge, sha256, notes, links)
+    _require_known_variables(plan, inputs)
+    return inputs
+
+
+def _require_known_variables(plan: Plan, inputs: Inputs) -> None:
+    """Raise where the knowledge file names other variables than the graph will have."""
+    from polydag.studies.inputs import require_known
+    from polydag.studies.linking import variables
+
+    if inputs.knowledge is None:
+        return
+    columns = Counter(tuple(table.names) for table in inputs.tables.values())
+    names = variables(plan.config, columns.most_common(1)[0][0])
+    if plan.is_time_series:
+        from polydag.losses.lagged import check_lags, slice_names
+
+        order = (plan.series["time"], plan.series["realisation"])
+        names = slice_names([name for name in names if name not in order], check_lags(plan.series["lags"]))
+    require_known(inputs.knowledge, names, plan.config.knowledge)
+
+
+def run(config: Config, inputs: Inputs | None = None) -> Result:
+    """Learn as the configuration says; `inputs` are read where they are not given."""
+    inputs = load(config) if inputs is None else inputs
+
+    from polydag.studies.cluster import computing_on
+    from polydag.studies.findings import bootstrap, findings_of
+    from polydag.studies.fitting import fitted
+    from polydag.studies.result import Result, versions
+    from polydag.studies.sources import source_of
+
+    plan = plan_of(config.seeded())
+    changes, chosen = _score_for(plan, inputs)
+    learner = plan.make(inputs.knowledge, **changes)
+    source = source_of(plan, inputs)
+    with computing_on(config.cluster):
+        model, warned = fitted(learner, source.data, inputs.source)
+        found = findings_of(model, source.data)
+        if config.bootstrap:
+            found = found.with_more(bootstrap.findings(learner, source.data, plan.config))
+    settings = overlaid(overlaid(plan.settings, changes), found.settings)
+    return Result(
+        config=dataclasses.replace(
+            plan.config, data=tuple(map(public, config.data)), settings=recorded(settings)
+        ),
+        graph=model.graph_,
+        n=inputs.n,
+        converged=bool(model.converged_),
+        history=model.history_,
+        notes=(
+            *inputs.notes,
+            *chosen,
+            *_idle_jobs(plan),
+            *source.notes,
+            *found.first_notes,
+            *warned,
+            *found.notes,
+        ),
+        sha256=dict(inputs.sha256),
+        versions=versions(),
+        n_iter=found.n_iter,
+        pruned=found.pruned,
+        measures=found.measures,
+        probabilities=found.probabilities,
+        mean_of=found.mean_of,
+        tables=found.tables,
+        documents=found.documents,
+        pictures=found.pictures,
+    )
+
+
+def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The score of posteriors for numbers, where none is given and numbers are not cut into levels."""
+    from polydag.studies.sources import has_labels
+
+    given = plan.known.named(plan.config.settings)
+    if not plan.method.probabilities or "score" in given or plan.config.discretize is not None:
+        return {}, ()
+    if has_labels(plan, inputs):
+        return {}, ()
+    return {"score": "bge"}, (
+        "All columns are numbers: the score is bge. Cut them into levels with --discretize.",
+    )
+
+
+def _idle_jobs(plan: Plan) -> tuple[str, ...]:
+    config = plan.config
+    busy = "n_jobs" in plan.parameters or config.bootstrap or config.is_linked
+    if busy or (config.jobs == 1 and config.cluster is None):
+        return ()
+    what = f"jobs = {config.jobs}" if config.cluster is None else "the cluster"
+    return (f"{config.method} works in one process; {what} makes no difference.",)
