@@ -20,6 +20,7 @@ from polydag.scores import make_score
 from polydag.search.boss.search import boss
 from polydag.search.ges.search import ges
 from polydag.search.pc import pc
+from polydag.sources.given import Given
 from polydag.stats import CountTables, DiscreteCounts, Regimes
 from polydag.stats.count_tables import AnsweredTables, MergedTables, SelectedTables
 
@@ -225,18 +226,12 @@ def test_pc_names_a_constant_column() -> None:
 
 
 @pytest.mark.parametrize("learner", [GES, BOSS, PC])
-def test_learners_bound_the_tables_and_say_so(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polydag.learners import equivalence
-    from polydag.learners import pc as pc_learner
-
-    for module in (equivalence, pc_learner):
-        monkeypatch.setattr(module, "is_discrete", lambda X: True)
-        monkeypatch.setattr(module, "discrete_counts", lambda X: X)
+def test_learners_bound_the_tables_and_say_so(learner: Any) -> None:
     bound = "max_conditioning" if learner is PC else "max_parents"
     counts = labels(2, 6, 300)
     source = AskedCounts(counts)
-    model = learner().fit(source)
+    model = learner().fit(Given(source))
     assert model.notes_ == (f"Counts are asked of a source that keeps its rows: {bound} is 3.",)
     near = learner(**{bound: 3}).fit(counts)
-    assert near.notes_ == learner(**{bound: 3}).fit(AskedCounts(counts)).notes_ == ()
+    assert near.notes_ == learner(**{bound: 3}).fit(Given(AskedCounts(counts))).notes_ == ()
     assert model.graph_ == near.graph_

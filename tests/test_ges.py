@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from asked import labels
 from drawn import class_score, random_knowledge, sample, seeds
 from oracles import all_dags, markov_key, union
 from polydag import orientation, simulate
@@ -256,6 +257,15 @@ def test_counts_are_scored_by_bdeu() -> None:
     X[:, 2] = (X[:, 0] + X[:, 1]) % 3
     counts = DiscreteCounts.from_data(X)
     assert ges(counts).score == ges(make_score("bdeu", counts)).score
+
+
+@pytest.mark.parametrize("seed", [79632, 51006, 6608, 62650, 84829])
+def test_a_score_that_is_not_the_same_for_equivalent_dags_leads_to_an_end(seed: int) -> None:
+    counts = labels(seed, 5, 200)
+    graph = ges(make_score("k2", counts), max_parents=3, screen=False).adjacency
+    extension = orientation.consistent_extension(graph)
+    assert extension is not None
+    np.testing.assert_array_equal(orientation.cpdag(extension), graph)
 
 
 def test_bad_input() -> None:

@@ -1,20 +1,23 @@
-"""A new score is one file and one line, and then works in every search and in tables of families."""
+"""A new score is one file and one line, and then works in searches, posteriors and on the command line."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from asked import AskedCounts, labels
 from drawn import sample
+from polydag.cli.main import app
 from polydag.errors import UsageError
-from polydag.learners import BOSS, GES
+from polydag.learners import BOSS, GES, BayesianDiscovery, MultitaskDiscovery
 from polydag.parameters import number, setting
 from polydag.posterior import family_table
 from polydag.scores import SCORES, ScoreSpec, kind_of, known_scores, make_score, resolve
@@ -108,6 +111,35 @@ def test_a_registered_score_works_in_searches_and_tables(name: str) -> None:
         for s in range(0, found.scores.shape[1], 3):
             expected = score.local_score(node, found.parents(node, s))
             assert found.scores[node, s] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [*NEW, "bic"])
+def test_a_registered_score_works_in_posteriors(name: str) -> None:
+    data = table(name)
+    one = BayesianDiscovery(score=name, max_parents=2).fit(data)
+    assert ((one.posterior_.edges.to_numpy() >= 0) & (one.posterior_.edges.to_numpy() <= 1)).all()
+    assert one.best_graph_.n_edges > 2
+    several = MultitaskDiscovery(score=name, max_parents=2).fit([data.iloc[:75], data.iloc[75:]])
+    assert len(several.posteriors_) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("plain-hq", ["--method", "ges"]),
+        ("jeffreys", ["--method", "boss"]),
+        ("hq", ["--as", "posterior", "--set", "max_parents=2"]),
+    ],
+)
+def test_a_registered_score_works_on_the_command_line(name: str, words: list[str], tmp_path: Path) -> None:
+    source, out = tmp_path / "table.csv", tmp_path / "run"
+    data = table(name) if kind_of(name) == "numbers" else "level " + table(name)
+    data.to_csv(source, index=False)
+    result = CliRunner().invoke(
+        app, ["fit", str(source), *words, "--set", f"score={name}", "--out", str(out)]
+    )
+    assert result.exit_code == 0, result.output
+    assert name in (out / "config.toml").read_text()
 
 
 def test_a_plain_score_equals_its_compiled_form() -> None:

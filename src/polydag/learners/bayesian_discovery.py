@@ -13,7 +13,7 @@ from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.family_tables import tables_of, told_candidates
+from polydag.learners.family_tables import candidate_table, tables_of
 from polydag.learners.inputs import (
     discrete_counts,
     gaussian_statistics,
@@ -226,7 +226,7 @@ class BayesianDiscovery(StructureLearner):
 
     def _table(self, score: Score, masks: Masks, edge_prior: Array | None) -> FamilyTable:
         (table,), pruned = tables_of([score], self.max_parents, self.max_candidates, masks, self.n_jobs)
-        self.candidates_ = told_candidates(pruned, score.names)
+        self.candidates_ = candidate_table(pruned, score.names)
         return with_prior(table, self.structure_prior, edge_prior=edge_prior, masks=masks)
 
     def _memory(self) -> float | None:

@@ -46,7 +46,7 @@ def tables_of(
     return [family_table(score, max_parents, candidates=kept, n_jobs=n_jobs) for score in scores], pruned
 
 
-def told_candidates(candidates: Candidates | None, names: tuple[str, ...]) -> pd.DataFrame:
+def candidate_table(candidates: Candidates | None, names: tuple[str, ...]) -> pd.DataFrame:
     """variable, candidates, best_left_out; empty where all variables are candidates."""
     rows = [] if candidates is None else [
         (name, tuple(names[v] for v in candidates.kept[node]), candidates.best_left_out(node))

@@ -15,7 +15,7 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
-from polydag.learners.family_tables import tables_of, told_candidates
+from polydag.learners.family_tables import candidate_table, tables_of
 from polydag.learners.inputs import knowledge_masks
 from polydag.learners.task_tables import pooled, task_counts, task_statistics
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
@@ -217,7 +217,7 @@ class MultitaskDiscovery(StructureLearner):
         self._require_fit(transfer, len(names), len(stats))
         scores = [posterior_score(self, part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
-        self.candidates_ = told_candidates(pruned, names)
+        self.candidates_ = candidate_table(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
         self.tasks_ = tuple(source)
         if transfer == "theorem1":

@@ -12,13 +12,16 @@ Operators, by the set `S` of neighbours of `y` that become its parents (`NA` are
   neighbours of x other than that arrow (the same).
 
 Operators are kept in a row for each y and rescored only where the surroundings of y changed. Path conditions
-are tested when an operator comes up, since distant changes affect them. Gains are compared on a grid as fine
-as the search's tolerance, so that rounding in their last bits does not choose between equal operators; of
-equal ones the smallest index wins.
+are tested when an operator comes up, since distant changes affect them. Gains are rounded before they are
+compared, so that their last bits do not decide between equal operators: of these the smallest index wins.
 
 Background knowledge restricts the classes: an operator is applied only if some DAG of the resulting class has
 no forbidden and all required edges. The state stays an essential graph, so every theorem above still holds;
 knowledge orients the result in the end.
+
+Without a bound on steps the search still ends: forward steps add edges and backward ones remove them, and a
+turning phase or a round of phases ends where it comes back to a class. A score that is the same for
+equivalent DAGs never does.
 
 A bound on the number of parents restricts the classes, too. All DAGs of a class have the same largest
 in-degree: nodes of a chain component have the same parents outside it, and within it the largest clique
@@ -30,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,12 +145,13 @@ def ges(
     if screen is None:
         screen = float(getattr(score, "n", np.inf)) < len(score.names)
     search = EquivalenceSearch(score, knowledge, screen, max_degree=max_degree, max_parents=max_parents)
-    improves = True
-    while improves:
+    steps = -1
+    while len(search.trace) > steps and search.is_new("round"):
         steps = len(search.trace)
         for phase in phases:
             search.run(phase)
-        improves = len(phases) > 1 and len(search.trace) > steps
+        if len(phases) <= 1:
+            break
     return GESResult(search.oriented(), search.total, search.trace)
 
 
@@ -207,6 +212,7 @@ class EquivalenceSearch:
         self._path_memory = new_path_memory(p)
         self._partners = self._possible_partners(screen)
         self._start_dag = self.required
+        self._seen: dict[str, set[bytes]] = {}
         self.trace: list[Step] = []
 
     @cached_property
@@ -274,6 +280,18 @@ class EquivalenceSearch:
                 queue.retry_unblocked(self.Q[phase], self.G, change)
             for other, rows in self._stale.items():
                 rows.update(graph.affected(self.G, change, other == "turning").tolist())
+            if phase == "turning" and not self.is_new(phase):
+                return
+
+    def is_new(self, moment: str) -> bool:
+        """Whether the search is in this class for the first time at such a moment; remembers that it was.
+
+        A score that is not the same for equivalent DAGs, such as K2, can lead a search in circles.
+        """
+        seen = self._seen.setdefault(moment, set())
+        before = len(seen)
+        seen.add(blake2b(np.packbits(self.G.A), digest_size=16).digest())
+        return len(seen) > before
 
     def _rescore(self, phase: str) -> None:
         """Score the operators at all nodes whose surroundings changed."""
@@ -311,8 +329,6 @@ class EquivalenceSearch:
 
     def _fill(self, phase: str, y: int, row: Scored) -> None:
         """Put the operators at y into the queue, and make the queue larger where they do not fit."""
-        on_grid = self.tolerance * np.round(row.gains / self.tolerance)
-        row = row._replace(gains=on_grid)
         while not queue.fill(self.Q[phase], y, *row, self.tolerance):
             Q = self.Q[phase]
             Q.row_size[y] = Q.member_size[y] = Q.cursor[y] = 0
