@@ -128,7 +128,7 @@ def test_a_registered_score_works_in_posteriors(name: str) -> None:
     [
         ("plain-hq", ["--method", "ges"]),
         ("jeffreys", ["--method", "boss"]),
-        ("hq", ["--as", "posterior", "--set", "max_parents=2"]),
+        ("hq", ["--method", "posterior", "--set", "max_parents=2"]),
     ],
 )
 def test_a_registered_score_works_on_the_command_line(name: str, words: list[str], tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ class EquivalenceSearch:
         """
         seen = self._seen.setdefault(moment, set())
         before = len(seen)
-        seen.add(blake2b(np.packbits(self.G.A), digest_size=16).digest())
+        seen.add(blake2b(np.packbits(self.G.A).tobytes(), digest_size=16).digest())
         return len(seen) > before
 
     def _rescore(self, phase: str) -> None:
