@@ -136,7 +136,7 @@ def from_moments(ear: Listening, centre: np.ndarray) -> list[np.ndarray]:
         n, sums, scatter = (read(answer, f"{name}[]") for name in ("rows", "sums", "scatter"))
         if n is not None and sums is not None and scatter is not None:
             shift = np.outer(sums, centre)
-            found.append((scatter - shift - shift.T + n * np.outer(centre, centre)) / (K * N))
+            found.append((scatter - shift - shift.T + n[0] * np.outer(centre, centre)) / (K * N))
     return found
 
 
@@ -157,7 +157,7 @@ def attacks(seed: int) -> list[dict[str, Any]]:
         tried.append(("moments", protection, "as sent", from_moments(ear, centre)))
     for epsilon in (1.0, 10.0):
         _, end = overheard(parts, Privacy(epsilon=epsilon, bounds=(-20.0, 20.0)), method="moments")
-        noisy = end["scatter[]"] / end["rows[]"] / K
+        noisy = end["scatter[]"] / end["rows[]"][0] / K
         tried.append(("moments", f"epsilon {epsilon:g}", "the noisy sum, divided", [noisy]))
     found = []
     for method, protection, attack, estimates in tried:

@@ -166,7 +166,7 @@ def test_messages_that_do_not_fit_are_refused_with_their_sender(sites: dict[str,
     good = sites["site 0"].step(SiteState("site 0"), [asks[0]])[1][0]
     nan = {name: array.copy() for name, array in good.arrays.items()}
     nan["sums[]"][3] = np.nan
-    short = {**good.arrays, "rows[]": np.ones(2)}
+    short = {**good.arrays, "rows[]": np.ones(3)}
     state, _ = coordinator.step(state, [dataclasses.replace(good, sender="site 3")])
     cases = [
         (dataclasses.replace(good, sender="mallory"), "not a site"),

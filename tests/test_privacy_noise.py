@@ -349,7 +349,7 @@ def test_settings_that_do_not_go_together_are_told(
 
 
 def test_statistics_have_no_rows_to_bound(parts: list[pd.DataFrame]) -> None:
-    with pytest.raises(UsageError, match="needs the rows"):
+    with pytest.raises(UsageError, match="needs rows, not statistics"):
         learned([GaussianStats.from_data(p) for p in parts], method="moments", epsilon=1.0)
 
 

@@ -63,7 +63,7 @@ def test_statistics_as_given(table: pd.DataFrame) -> None:
     assert Given(counts).is_discrete
     with pytest.raises(DataError, match="needs numbers"):
         Given(counts).moments()
-    with pytest.raises(UsageError, match="given statistics gives statistics only"):
+    with pytest.raises(UsageError, match="given statistics has no rows"):
         Given(stats).rows()
 
 

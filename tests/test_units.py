@@ -28,13 +28,13 @@ from polydag.learners import (
     PC,
     BayesianDiscovery,
     EqualVariance,
-    FederatedNotears,
     MultitaskDiscovery,
     Notears,
 )
 from polydag.learners.inputs import standardized
 from polydag.learners.lagged import NotearsLagged
 from polydag.losses.lagged import lagged_statistics
+from polydag.sources import Parties
 from polydag.stats import GaussianStats, Regimes
 
 Array = NDArray[np.float64]
@@ -192,7 +192,7 @@ def test_units_do_not_matter_to_tasks(transfer: str, case: Case) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_masked_sums_over_parties_give_the_answer_of_the_rows(name: str, case: Case) -> None:
     tables = {f"site {k}": part for k, part in enumerate(case.parts(pd.DataFrame))}
-    model = FederatedNotears(method="moments", learner=ALL[name](), min_rows=1).fit(tables)
+    model = ALL[name]().fit(Parties(tables))
     whole = ALL[name]().fit(case.rows)
     assert np.array_equal(model.graph_.adjacency, whole.graph_.adjacency)
 

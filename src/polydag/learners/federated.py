@@ -23,7 +23,10 @@ from polydag.learners.nonlinear import NotearsMLP
 from polydag.learners.notears import Notears
 from polydag.losses.settings import Network, Series
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
+from polydag.sources.given import Given
+from polydag.sources.interface import Source
 from polydag.sources.parties import Parties
+from polydag.sources.table import InMemory
 
 SINGLE_TABLE_LEARNERS: dict[str, Any] = {
     "linear": Notears,
@@ -190,7 +193,7 @@ class FederatedNotears(StructureLearner):
 
     def _fit(self, parties: Parties) -> None:
         result = fit_parties(
-            parties.parties,
+            {name: _table(source) for name, source in parties.parties.items()},
             METHODS[self.method],
             MODELS[self.model],
             self.method_settings(),
@@ -247,3 +250,12 @@ class FederatedNotears(StructureLearner):
             return settings
         parameters = MODELS[self.model].learner_parameters(settings)
         return settings.with_learner(SINGLE_TABLE_LEARNERS[self.model](**parameters))
+
+
+def _table(source: Source) -> Any:
+    """A party's table or statistics as they were given; other sources as they are."""
+    if isinstance(source, Given):
+        return source.statistics
+    if isinstance(source, InMemory):
+        return source.moments() if source.has_interventions else source.data
+    return source

@@ -65,11 +65,11 @@ class Source(ABC):
 
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""
-        raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
+        raise UsageError(f"This learner needs rows, not statistics; {self.described} has no rows to give.")
 
     def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Source:
         """A source of changed rows, such as stacked time slices; parties change their own."""
-        raise UsageError(f"This learner needs rows; {self.described} gives statistics only.")
+        raise UsageError(f"This learner needs rows, not statistics; {self.described} has no rows to give.")
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """A bootstrap resample: a source of the same sort over rows (or groups of rows) drawn anew."""

@@ -118,6 +118,11 @@ class InMemory(Source):
         return self._data
 
     @property
+    def has_interventions(self) -> bool:
+        """Whether variables were set by intervention in some rows."""
+        return self._targets is not None
+
+    @property
     def declared_kinds(self) -> Mapping[str, Kind] | None:
         """The kinds that a `polydag.data.Table` brings; None where they follow from the columns' types."""
         return self._kinds
