@@ -87,7 +87,7 @@ def test_parties_may_be_sources_and_bring_their_privacy(parts: dict[str, pd.Data
     with pytest.raises(DataError, match="at least 500"):
         clone(learner).fit(Parties(parts, min_rows=500))
     labels = parts["p0"].gt(0).astype(str)
-    with pytest.raises(DataError, match="p0: Column x0 is (str|object), not numeric"):
+    with pytest.raises(DataError, match=r"p0: Column x0 is (str|object), not numeric"):
         clone(learner).fit({**parts, "p0": labels})
 
 
