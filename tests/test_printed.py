@@ -25,7 +25,7 @@ def test_the_last_bits_change_nothing(weight: float, n: int, steps: int) -> None
 
 @given(numbers, st.integers(3, 15), st.floats(2.1e-2, 1.0), st.sampled_from([-1, 1]))
 def test_other_numbers_fail(weight: float, n: int, change: float, sign: int) -> None:
-    assert not same_output(f"weight {weight:.{n}g}", f"weight {weight * (1 + sign * change):.{n}g}")
+    assert not same_output(f"weight {weight:.{n}e}", f"weight {weight * (1 + sign * change):.{n}e}")
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
