@@ -85,8 +85,8 @@ def _same(want: Token, got: Token) -> bool:
         return want == got
     if want.whole and got.whole:
         return want.value == got.value
-    if want.whole != got.whole and want.value == got.value:
-        return False  # 3 and 3.0 come from different formats, 1 and 0.9999 need not
+    if want.whole != got.whole and (want.value == got.value or not want.value * got.value):
+        return False  # 1 and 0.9999 may come from one format; 3 and 3.0, or 0 and 1e-06, do not
     # Formats drop trailing zeros (0.0773 for 0.07730): the finer of the two steps is that of the format.
     step = min(want.step, got.step)
     return abs(want.value - got.value) <= max(step, RELATIVE * abs(want.value))
