@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,10 +63,14 @@ class GaussianForm:
         # One memory layout only, since kernels are compiled for each anew.
         return cls(tuple(own._replace(matrix=np.ascontiguousarray(own.matrix)) for own in terms), group)
 
-    @property
+    @cached_property
     def growth(self) -> float:
         """The same for all groups."""
         return self.terms[0].growth
+
+    @cached_property
+    def _slopes(self) -> tuple[Array, ...]:
+        return tuple(own.slope for own in self.terms)
 
     def bounded(self, max_parents: int | None) -> GaussianForm:
         """The form in which families with more parents score `-inf`."""
@@ -92,10 +97,11 @@ class GaussianForm:
         """The gain of each candidate over each set; those not positive may be 0 on request."""
         from polydag.scores._gaussian_kernels import gaussian_gains
 
-        own = self.terms[int(self.group[node])]
+        g = int(self.group[node])
+        own = self.terms[g]
         result: Array = gaussian_gains(
             own.matrix, node, candidates, sets.root, sets.element, sets.depth,
-            own.step, own.slope, self.growth, positive_only,
+            own.step, self._slopes[g], self.growth, positive_only,
         )  # fmt: skip
         return result
 
