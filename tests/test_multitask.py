@@ -211,7 +211,7 @@ def test_tables_that_do_not_fit() -> None:
         MultitaskDiscovery().fit({"controls": controls, "patients": patients.iloc[:0]})
     with pytest.raises(DataError, match="There are no tasks"):
         MultitaskDiscovery().fit([])
-    with pytest.raises(UsageError, match="Tasks are a list of tables"):
+    with pytest.raises(UsageError, match="Tasks are a mapping of names to tables"):
         MultitaskDiscovery().fit(controls)
     with pytest.raises(UsageError, match="1, '1' are written alike"):
         MultitaskDiscovery().fit({1: controls, "1": patients})

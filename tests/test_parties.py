@@ -196,6 +196,8 @@ def test_what_a_fit_says_of_its_parties(table: pd.DataFrame) -> None:
         (lambda t: Parties(thirds(t), privacy=Privacy(epsilon=1.0)).as_tasks(), "no differential privacy"),
         (lambda t: Parties(thirds(t), privacy="masked"), "must be a polydag.Privacy"),
         (lambda t: Parties(t), "got one DataFrame"),
+        (lambda t: BOSS().fit(Parties({**thirds(t), "west": t.assign(a=np.nan)})), "^west: Column a, row 1"),
+        (lambda t: LinkedRows(Parties(thirds(t)), groups="a"), "Linked rows go inside parties"),
         (lambda t: Parties({}), "no parties"),
     ],
 )

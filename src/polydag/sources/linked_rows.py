@@ -109,6 +109,11 @@ class LinkedRows(Source):
                 "on "
                 "each other."
             )
+        if isinstance(data, Source) and not isinstance(data, InMemory):
+            raise UsageError(
+                f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
+                "Parties({name: LinkedRows(table, groups=…)})."
+            )
         own = data.data if isinstance(data, InMemory) else data
         own = getattr(own, "frame", own)
         network: Any = groups if groups is not None else links

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
+from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
@@ -83,7 +84,9 @@ class Parties(Source):
         check("min_rows", min_rows, whole(least=0))
         if not isinstance(privacy, Privacy):
             raise UsageError(f"privacy must be a polydag.Privacy; got {privacy!r}.")
-        self.parties = _named(parties)
+        self.parties = named_sources(
+            parties, "party", "parties", "For one table use a learner itself, such as BOSS or Notears."
+        )
         self.privacy = privacy
         self.min_rows = min_rows
         self._outcomes: list[Outcome] = []
@@ -160,10 +163,10 @@ class Parties(Source):
     def _moments(self) -> Moments:
         found: Moments
         if self.privacy.epsilon is not None:
-            rows = {party: source.rows()[list(self.names)] for party, source in self.parties.items()}
+            rows = for_each_party(self.parties, lambda source: source.rows()[list(self.names)])
             found, outcome = summed_private_moments(rows, self.privacy, min_rows=self.min_rows)
         else:
-            own = {party: _aligned(source.moments(), self.names) for party, source in self.parties.items()}
+            own = for_each_party(self.parties, lambda source: _aligned(source.moments(), self.names))
             found, outcome = summed_moments(own, self.privacy, min_rows=self.min_rows)
         self._outcomes.append(outcome)
         return found
@@ -179,8 +182,7 @@ class Parties(Source):
                 "Differential privacy goes with moments of numbers; counts of labels have none yet."
             )
         own: dict[str, DiscreteCounts] = {}
-        for party, source in self.parties.items():
-            counts = source.counts()
+        for party, counts in for_each_party(self.parties, lambda source: source.counts()).items():
             if isinstance(counts, Regimes):
                 raise UsageError(
                     "Over parties, interventions go with numbers; counts of labels have none yet."
@@ -206,12 +208,7 @@ class Parties(Source):
 
     def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """Every party changes its own rows."""
-        changed: dict[str, Source] = {}
-        for party, source in self.parties.items():
-            try:
-                changed[party] = source.transformed(change)
-            except DataError as error:
-                raise DataError(f"{party}: {error}") from None
+        changed = for_each_party(self.parties, lambda source: source.transformed(change))
         return type(self)(changed, privacy=self.privacy, min_rows=self.min_rows)
 
     def resampled(self, rng: np.random.Generator) -> Self:
@@ -284,24 +281,6 @@ class PartyCounts:
     def tables(self, sets: Sequence[tuple[int, ...]]) -> list[NDArray[np.float64]]:
         """The contingency table of each set of columns, one axis per column; one question to all parties."""
         return self._parties.asked(sets, self._own)
-
-
-def _named(parties: Mapping[str, Any] | Sequence[Any] | Iterator[Any]) -> dict[str, Source]:
-    if isinstance(parties, Mapping):
-        found = {str(name): table for name, table in parties.items()}
-        if len(found) < len(parties):
-            alike = [repr(name) for name in parties if sum(str(name) == str(o) for o in parties) > 1]
-            raise UsageError(f"Parties need different names: {', '.join(alike)} are written alike.")
-    elif isinstance(parties, (list, tuple, Iterator)):
-        found = {f"party {k}": table for k, table in enumerate(parties, start=1)}
-    else:
-        raise UsageError(
-            "Parties are a mapping of names to tables, or a list of tables; "
-            f"got one {type(parties).__name__}. For one table use a learner itself, such as BOSS or Notears."
-        )
-    if not found:
-        raise DataError("There are no parties: give a list of tables, one for each party.")
-    return named_sources(found)
 
 
 def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from polydag.errors import DataError, UsageError
 from polydag.sources.adapt import named_sources
 from polydag.sources.interface import Source
 
@@ -33,7 +32,9 @@ class Tasks(Mapping[str, Source]):
     """
 
     def __init__(self, tasks: Mapping[str, Any] | Iterable[Any]) -> None:
-        self._sources = named_sources(named(tasks))
+        self._sources = named_sources(
+            tasks, "task", "tasks", "Put it into a list, or use BayesianDiscovery for one table."
+        )
 
     def __getitem__(self, name: str) -> Source:
         return self._sources[name]
@@ -76,27 +77,3 @@ class Tasks(Mapping[str, Source]):
         parts = [source.disclosure_ for source in self.values()]
         filled = [part for part in parts if len(part)]
         return pd.concat(filled, ignore_index=True) if filled else parts[0]
-
-
-def named(tasks: Mapping[str, Any] | Iterable[Any]) -> dict[str, Any]:
-    """Tables by the names of their tasks; without names they are task 1, task 2, …"""
-    if isinstance(tasks, Mapping):
-        found = {str(name): table for name, table in tasks.items()}
-        if len(found) < len(tasks):
-            alike = [repr(name) for name in tasks if sum(str(name) == str(other) for other in tasks) > 1]
-            raise UsageError(
-                f"Tasks need different names: {', '.join(alike)} are written alike. Rename one of them."
-            )
-    elif isinstance(tasks, (list, tuple)):
-        found = {f"task {k}": table for k, table in enumerate(tasks, start=1)}
-    else:
-        raise UsageError(
-            "Tasks are a list of tables, or a mapping of names to tables; "
-            f"got one {type(tasks).__name__}. Put it into a list, or use BayesianDiscovery for one table."
-        )
-    if not found:
-        raise DataError("There are no tasks.")
-    for task, table in found.items():
-        if table is None:
-            raise DataError(f"{task} is None instead of a table. Leave it out, or give its rows.")
-    return found

@@ -128,18 +128,8 @@ class CountsParty:
 
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The flattened tables, one after another."""
-        tables = [contingency_table(self.counts, tuple(columns)).ravel() for columns in ask.meta["sets"]]
-        return state, {COUNTS: np.concatenate(tables) if tables else np.zeros(0)}
-
-
-def contingency_table(counts: DiscreteCounts, columns: Columns) -> Array:
-    """The table of some columns, one axis for each in the order given."""
-    shape = tuple(len(counts.levels[column]) for column in columns)
-    cells = np.zeros(len(counts.rows), dtype=np.intp)
-    for column, arity in zip(columns, shape, strict=True):
-        cells = cells * arity + counts.rows[:, column]
-    table: Array = np.bincount(cells, weights=counts.counts, minlength=math.prod(shape)).astype(float)
-    return table.reshape(shape)
+        tables = self.counts.tables([tuple(columns) for columns in ask.meta["sets"]])
+        return state, {COUNTS: np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])}
 
 
 def _written(levels: Levels) -> list[list[str]]:
