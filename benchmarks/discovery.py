@@ -80,8 +80,8 @@ IMPORTS = (
     "polydag.posterior.families._layers_kernels",
     "polydag.posterior.exact._subset_lattice_kernels",
     "polydag.posterior.mcmc._bucket_orders_kernels",
-    "polydag.scores.k2",
-    "polydag.scores.bge",
+    "polydag.scores.discrete.k2",
+    "polydag.scores.gaussian.bge",
     "polydag.stats",
 )
 

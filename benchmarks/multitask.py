@@ -37,7 +37,6 @@ from keeping import keep, machine
 from polydag import MultitaskDiscovery, simulate
 from polydag.embedded import asia
 from polydag.graph import Graph
-from polydag.learners.task_tables import pooled, task_counts
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
@@ -45,6 +44,7 @@ from polydag.posterior.transfer import Averaged, family_form, theorem1, transfer
 from polydag.progress import Step, listening
 from polydag.reproduce.brain import simulated
 from polydag.scores import make_score
+from polydag.sources.task_statistics import pooled, task_counts
 
 Array = np.ndarray[Any, Any]
 SIZES = (8, 37, 150)

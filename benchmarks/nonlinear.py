@@ -32,8 +32,8 @@ from party_fits import over_parties
 from polydag import GES, Graph, metrics, orientation, simulate
 from polydag.errors import ConvergenceWarning
 from polydag.learners.base import StructureLearner
-from polydag.learners.lagged import NotearsLagged
-from polydag.learners.nonlinear import NotearsMLP
+from polydag.learners.notears.lagged import NotearsLagged
+from polydag.learners.notears.nonlinear import NotearsMLP
 from polydag.losses.lagged import slice_names
 from polydag.privacy.settings import Privacy
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from polydag import GaussianStats, Graph, Knowledge
+from polydag.knowledge import knowledge_masks
 from polydag.learners import StructureLearner
-from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.regression import fit_graph
+from polydag.sources.checked import gaussian_statistics
 
 
 class SortRegress(StructureLearner):

@@ -16,7 +16,7 @@ from drawn import random_knowledge, sample, seeds, statistics
 from polydag import simulate
 from polydag.errors import UsageError
 from polydag.knowledge import Knowledge, Masks
-from polydag.learners.boss import BOSS
+from polydag.learners.search.boss import BOSS
 from polydag.scores import Score, make_score, total_score
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.boss.search import OrderSearch, boss

@@ -480,7 +480,7 @@ def test_a_real_process(data: str) -> None:
 
 
 def test_help_lists_every_method_shape_and_option() -> None:
-    from polydag.studies.config import SHAPES, options
+    from polydag.studies.config.shapes import SHAPES, options
     from polydag.studies.methods import METHODS
 
     said = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"}).output

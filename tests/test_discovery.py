@@ -18,7 +18,7 @@ from polydag import DiscreteCounts, GaussianStats, Graph, Knowledge, Regimes, da
 from polydag.data.discretize import continuous_columns, discretize
 from polydag.embedded import asia
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.learners.bayesian_discovery import BayesianDiscovery
+from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families import candidates as candidates_module
 from polydag.progress import Step, listening

@@ -23,6 +23,9 @@ import pytest
 from typer.testing import CliRunner
 
 from polydag.cli.main import app
+from polydag.federated.methods.registry import METHODS
+from polydag.learners import LEARNERS, ROW_LEARNERS
+from polydag.scores import SCORES
 from printed import run_doctest, same_output, without_compilation
 
 pytestmark = pytest.mark.portable
@@ -33,6 +36,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHELL = ("cat", "head", "ls")  # with polydag itself, what a console block may run; the rest is only shown
 PRINTS = " prints"
 DATA = "POLYDAG_DATA"
+REGISTRIES: tuple[dict[str, Any], ...] = (LEARNERS, ROW_LEARNERS, SCORES, METHODS)
 LONG = re.compile(r"\d\.\d{7,}")  # a number that is not rounded for a person
 FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.M | re.S)
 
@@ -143,6 +147,16 @@ def test_numbers_may_differ_in_the_last_digit_and_nothing_else_may() -> None:
 def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
+@pytest.fixture(autouse=True)
+def _registries_stay_as_they_are() -> Iterator[None]:
+    """What a page or an example registers is gone after it."""
+    kept = [(registry, dict(registry)) for registry in REGISTRIES]
+    yield
+    for registry, content in kept:
+        registry.clear()
+        registry.update(content)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)

@@ -29,8 +29,8 @@ from polydag.federated.protocol.engine import begin
 from polydag.federated.protocol.messages import Arrays, same_arrays
 from polydag.federated.protocol.resume import pack, unpack
 from polydag.learners import EqualVariance
-from polydag.learners.lagged import NotearsLagged
-from polydag.learners.nonlinear import NotearsMLP
+from polydag.learners.notears.lagged import NotearsLagged
+from polydag.learners.notears.nonlinear import NotearsMLP
 from polydag.losses.lagged import lagged_statistics, slice_names
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from polydag import GaussianStats, Knowledge, metrics, simulate, studies
 from polydag.errors import DataError, UsageError
-from polydag.learners.lagged import NotearsLagged
+from polydag.learners.notears.lagged import NotearsLagged
 from polydag.losses.lagged import (
     lagged_statistics,
     nothing_changes_the_past,

@@ -41,7 +41,7 @@ from polydag import (
 )
 from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.learners.linked import _turn
+from polydag.learners.linked_rows.linked_rows_dag import _turn
 from polydag.reproduce import linked as paper
 from polydag.reproduce.linked_settings import PRESETS, published, real, simulated
 from polydag.rows.estimate import scaled_problem
@@ -150,14 +150,14 @@ def test_rounds_go_on_until_graph_and_rows_agree(learner: Any, truth: Graph, row
 
 def test_rounds_that_do_not_suffice(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     falling = count(0, -1)
-    monkeypatch.setattr("polydag.learners.linked.bic", lambda *_: float(next(falling)))
+    monkeypatch.setattr("polydag.learners.linked_rows.linked_rows_dag.bic", lambda *_: float(next(falling)))
     with pytest.warns(ConvergenceWarning, match="still improving after 2 rounds"):
         model = LinkedRowsDAG(max_rounds=2).fit(pupils(rows))
     assert not model.converged_
 
 
 def test_a_graph_of_no_dag_ends_the_rounds(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polydag.learners.linked._turn", lambda *_: None)
+    monkeypatch.setattr("polydag.learners.linked_rows.linked_rows_dag._turn", lambda *_: None)
     with pytest.warns(ConvergenceWarning, match="that of no DAG"):
         model = LinkedRowsDAG(learner=PC(), max_rounds=2).fit(pupils(rows))
     assert model.graph_.n_edges > 0

@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime
 
 from polydag import Knowledge, metrics, simulate
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
-from polydag.learners.nonlinear import NotearsMLP
+from polydag.learners.notears.nonlinear import NotearsMLP
 from polydag.losses.masked import MaskedMLP, MaskedShape, mask_noise
 from polydag.losses.mlp import MLP, Array
 from polydag.optimize.network_steps import augmented, local_step, server_step

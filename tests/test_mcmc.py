@@ -20,7 +20,7 @@ from sklearn.base import clone
 from polydag.checkpoint import saving
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.knowledge import Knowledge
-from polydag.learners.bayesian_discovery import BayesianDiscovery
+from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
 from polydag.posterior import exact_posterior, family_table, mcmc_posterior, with_prior
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc import driver, order_posterior

@@ -29,7 +29,7 @@ from polydag import (
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
-from polydag.learners.nonlinear import NotearsMLP
+from polydag.learners.notears.nonlinear import NotearsMLP
 from polydag.losses.mlp import MLP, MLPShape
 from polydag.optimize.additive_order import additive_order, with_functions
 from polydag.optimize.network_choice import network_bic, penalty_path

@@ -16,7 +16,7 @@ from scipy import stats as distributions
 from polydag import Graph, Knowledge, formats, metrics, orientation, simulate
 from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
-from polydag.learners.pc import PC
+from polydag.learners.search.pc import PC
 from polydag.search.pc import _independence_kernels as _tests
 from polydag.search.pc import _orientation_kernels as _orientation
 from polydag.search.pc import make_test, pc

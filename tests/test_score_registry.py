@@ -21,11 +21,11 @@ from polydag.learners import BOSS, GES, BayesianDiscovery, MultitaskDiscovery
 from polydag.parameters import number, setting
 from polydag.posterior import family_table
 from polydag.scores import SCORES, ScoreSpec, kind_of, known_scores, make_score, resolve
-from polydag.scores.dirichlet import DirichletScore
-from polydag.scores.discrete import DiscreteScore
-from polydag.scores.gaussian import GaussianScore
-from polydag.scores.gaussian_form import GaussianTerms
-from polydag.scores.pseudocounts import PER_CELL
+from polydag.scores.discrete.dirichlet import DirichletScore
+from polydag.scores.discrete.pseudocounts import PER_CELL
+from polydag.scores.discrete.score import DiscreteScore
+from polydag.scores.gaussian.form import GaussianTerms
+from polydag.scores.gaussian.score import GaussianScore
 from polydag.stats import GaussianStats
 
 

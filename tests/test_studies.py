@@ -32,15 +32,15 @@ from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS, ROW_LEARNERS
 from polydag.sources import InMemory
 from polydag.studies import Config, PartiesConfig, TableConfig, TasksConfig, load, run
-from polydag.studies.addresses import public
-from polydag.studies.changes import changed_study
-from polydag.studies.config import option, options
-from polydag.studies.config_file import from_table, to_table
+from polydag.studies.config.changes import changed_study
+from polydag.studies.config.fields import KnownSettings, flattened, overlaid, parse_settings, recorded
+from polydag.studies.config.file import from_table, to_table
+from polydag.studies.config.shapes import option, options
+from polydag.studies.data.addresses import public
+from polydag.studies.data.inputs import require_same
 from polydag.studies.findings.posterior import listed, undirected
-from polydag.studies.inputs import require_same
 from polydag.studies.methods import METHODS
 from polydag.studies.plan import plan_of
-from polydag.studies.settings import KnownSettings, flattened, overlaid, parse_settings, recorded
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False), texts)
@@ -330,7 +330,7 @@ def test_a_large_file_is_streamed_with_the_same_graph(
 ) -> None:
     config = TableConfig(data=(str(table_file(tmp_path)),), method="equal-variance", seed=1)
     before = run(config)
-    monkeypatch.setattr("polydag.studies.inputs.LARGE_BYTES", 100)
+    monkeypatch.setattr("polydag.studies.data.inputs.LARGE_BYTES", 100)
     streamed = run(config)
     assert "large" in streamed.notes[0]
     assert streamed.sha256 == before.sha256

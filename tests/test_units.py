@@ -31,11 +31,11 @@ from polydag.learners import (
     MultitaskDiscovery,
     Notears,
 )
-from polydag.learners.inputs import standardized
-from polydag.learners.lagged import NotearsLagged
+from polydag.learners.notears.lagged import NotearsLagged
 from polydag.losses.lagged import lagged_statistics
 from polydag.sources import Parties
 from polydag.stats import GaussianStats, Regimes
+from polydag.stats.regimes import standardized
 
 Array = NDArray[np.float64]
 SCALE_FREE: dict[str, Callable[[], Any]] = {

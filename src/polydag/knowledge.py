@@ -14,7 +14,7 @@ import numpy as np
 
 from polydag import orientation
 from polydag.arrays import Mask
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 
 Pair = tuple[str, str]
 
@@ -175,3 +175,10 @@ def _find_cycle(A: Mask) -> list[int]:
     lead = cycle.index(min(cycle))
     cycle = cycle[lead:] + cycle[:lead]
     return [*cycle, cycle[0]]
+
+
+def knowledge_masks(knowledge: Knowledge | None, names: tuple[str, ...]) -> Masks:
+    """The masks of background knowledge; without any, only self-loops are forbidden."""
+    if knowledge is not None and not isinstance(knowledge, Knowledge):
+        raise UsageError(f"knowledge must be a polydag.Knowledge, not {type(knowledge).__name__}.")
+    return (knowledge or Knowledge()).masks(names)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from polydag.cli import check, compare, demo, export, fit, ledger, reproduce, simulate
+from polydag.cli.commands import check, compare, demo, export, fit, ledger, reproduce, simulate
 from polydag.cli.output import with_explained_errors
 
 app = typer.Typer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.cli.compare import comparison_table
+from polydag.cli.commands.compare import comparison_table
 from polydag.cli.output import out, plain, say, table
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from polydag.cli.options import MissingChoice, column_list, kind_map
-from polydag.studies.config import SHAPE_SUMMARIES, Option, options
+from polydag.studies.config.fields import parse_settings
+from polydag.studies.config.shapes import SHAPE_SUMMARIES, Option, options
 from polydag.studies.methods import METHODS
 from polydag.studies.methods import names as method_names
-from polydag.studies.settings import parse_settings
 
 
 def with_study_options(

@@ -1,34 +1,25 @@
 """Estimators in scikit-learn's manner: they put the pieces together and hold no maths.
 
-`LEARNERS` names those that take one table (or its statistics); adding one is a file and a line here.
+`registry` names those that take one table.
 """
 
 from __future__ import annotations
 
 from polydag.learners.base import StructureLearner
-from polydag.learners.bayesian_discovery import BayesianDiscovery
 from polydag.learners.bootstrap import Bootstrap
-from polydag.learners.boss import BOSS
-from polydag.learners.decorrelation import RowDecorrelator
 from polydag.learners.equal_variance import EqualVariance
-from polydag.learners.federated import FederatedNotears
-from polydag.learners.ges import GES
-from polydag.learners.lagged import NotearsLagged
-from polydag.learners.linked import LinkedRowsDAG
-from polydag.learners.multitask import MultitaskDiscovery
-from polydag.learners.nonlinear import NotearsMLP
-from polydag.learners.notears import Notears
-from polydag.learners.pc import PC
-
-# Of these there are no sufficient statistics of a table: they need its rows.
-ROW_LEARNERS: dict[str, type[StructureLearner]] = {"notears-lagged": NotearsLagged, "notears-mlp": NotearsMLP}
-LEARNERS: dict[str, type[StructureLearner]] = {
-    "boss": BOSS,
-    "equal-variance": EqualVariance,
-    "ges": GES,
-    "notears": Notears,
-    "pc": PC,
-}
+from polydag.learners.linked_rows.decorrelator import RowDecorrelator
+from polydag.learners.linked_rows.linked_rows_dag import LinkedRowsDAG
+from polydag.learners.notears.federated import FederatedNotears
+from polydag.learners.notears.lagged import NotearsLagged
+from polydag.learners.notears.linear import Notears
+from polydag.learners.notears.nonlinear import NotearsMLP
+from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
+from polydag.learners.posterior.multitask import MultitaskDiscovery
+from polydag.learners.registry import LEARNERS, ROW_LEARNERS
+from polydag.learners.search.boss import BOSS
+from polydag.learners.search.ges import GES
+from polydag.learners.search.pc import PC
 
 __all__ = [
     "BOSS",

@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from polydag.graph import Graph
-from polydag.knowledge import Knowledge
+from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.inputs import gaussian_statistics, knowledge_masks
 from polydag.losses import LeastSquares
 from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.parameters import Constraint, Instance, number, optional
 from polydag.regression import fit_graph
+from polydag.sources.checked import gaussian_statistics
 from polydag.sources.interface import Source
 
 

@@ -27,7 +27,7 @@ from polydag import simulate
 from polydag.arrays import Array, Mask
 from polydag.errors import DataError
 from polydag.graph import Graph
-from polydag.learners.multitask import MultitaskDiscovery
+from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.posterior.mcmc.chains import Chains

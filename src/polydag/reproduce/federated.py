@@ -34,8 +34,8 @@ from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.models.regimes import variable_groups
 from polydag.graph import Graph
 from polydag.knowledge import Masks
-from polydag.learners.federated import FederatedNotears
-from polydag.learners.notears import Notears
+from polydag.learners.notears.federated import FederatedNotears
+from polydag.learners.notears.linear import Notears
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.privacy.settings import Privacy
 from polydag.progress import report
@@ -159,7 +159,7 @@ def graphs(sample: Sample) -> dict[str, Graph]:
 def network_graphs(sample: Sample) -> dict[str, Graph]:
     """The graph found by each neural network method; single parties use the published penalties."""
     from polydag.federated.models.networks import PAPER_LAMBDA2, Networks
-    from polydag.learners.nonlinear import NotearsMLP
+    from polydag.learners.notears.nonlinear import NotearsMLP
 
     vote, best = _alone(
         sample,

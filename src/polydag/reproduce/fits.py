@@ -12,7 +12,7 @@ import pandas as pd
 from polydag.arrays import Array, Mask
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning
-from polydag.learners.multitask import MultitaskDiscovery
+from polydag.learners.posterior.multitask import MultitaskDiscovery
 
 CHAINS = "chains_"  # prefix of the table with one row per fit of a table or figure
 

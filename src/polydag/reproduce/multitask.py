@@ -26,7 +26,7 @@ from polydag.arrays import Array
 from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
-from polydag.learners.multitask import MultitaskDiscovery
+from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.posterior.mcmc.chains import Chains
 from polydag.progress import report

@@ -16,10 +16,10 @@ from polydag import checkpoint, studies
 from polydag.errors import DataError, UsageError
 from polydag.runs.folders import explaining_write_errors, partial, require_free
 from polydag.runs.result_files import CONFIG, LOG, write
-from polydag.studies.addresses import public
-from polydag.studies.config import Config
-from polydag.studies.config_file import from_table, to_table
-from polydag.studies.inputs import file_sha256, require_same
+from polydag.studies.config.file import from_table, to_table
+from polydag.studies.config.shapes import Config
+from polydag.studies.data.addresses import public
+from polydag.studies.data.inputs import file_sha256, require_same
 
 if TYPE_CHECKING:
     from polydag.studies.result import Result

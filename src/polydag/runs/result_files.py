@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag.runs.folders import new_folder
-from polydag.studies.config_file import to_table
-from polydag.studies.settings import flattened
+from polydag.studies.config.fields import flattened
+from polydag.studies.config.file import to_table
 
 if TYPE_CHECKING:
     import pandas as pd

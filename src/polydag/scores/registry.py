@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from polydag.errors import UsageError
-from polydag.scores.bdeu import BDeu
-from polydag.scores.bds import BDs
-from polydag.scores.bge import BGe
-from polydag.scores.bic import BIC
+from polydag.scores.discrete.bdeu import BDeu
+from polydag.scores.discrete.bds import BDs
+from polydag.scores.discrete.k2 import K2
 from polydag.scores.families import Score
-from polydag.scores.k2 import K2
+from polydag.scores.gaussian.bge import BGe
+from polydag.scores.gaussian.bic import BIC
 from polydag.scores.spec import Kind, ScoreSpec
 
 SCORES: dict[str, type[Any]] = {"bic": BIC, "bge": BGe, "bdeu": BDeu, "bds": BDs, "k2": K2}

@@ -8,7 +8,10 @@ from functools import reduce
 from operator import add
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+
 from polydag.errors import DataError
+from polydag.stats.gaussian import GaussianStats
 
 
 class Mergeable(Protocol):
@@ -77,3 +80,15 @@ class Regimes(Generic[S]):
 
     def __iter__(self) -> Iterator[tuple[frozenset[str], S]]:
         return iter(self.parts.items())
+
+
+def standardized(stats: GaussianStats | Regimes[GaussianStats]) -> GaussianStats | Regimes[GaussianStats]:
+    """The statistics after scaling every column to mean zero and variance one over all rows.
+
+    All regimes share one scale: what an intervention does to a mean or a variance is kept.
+    """
+    if isinstance(stats, GaussianStats):
+        return stats.standardized()
+    whole = reduce(add, stats.parts.values())
+    scale = np.sqrt(whole.covariance.diagonal())
+    return Regimes({targets: part.rescaled(whole.mean, scale) for targets, part in stats.parts.items()})

@@ -4,7 +4,7 @@
 the one way of all studies: `load` reads, `run` learns.
 """
 
-from polydag.studies.config import SHAPES, Config, PartiesConfig, TableConfig, TasksConfig
+from polydag.studies.config.shapes import SHAPES, Config, PartiesConfig, TableConfig, TasksConfig
 from polydag.studies.pipeline import load, run
 
 __all__ = ["SHAPES", "Config", "PartiesConfig", "TableConfig", "TasksConfig", "load", "run"]

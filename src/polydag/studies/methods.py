@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydag.errors import UsageError
-from polydag.studies.config import SHAPES, Config
+from polydag.studies.config.shapes import SHAPES, Config
 
 _EVERYWHERE = tuple(SHAPES)
 _ONE_GRAPH = ("table", "parties")

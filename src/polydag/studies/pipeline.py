@@ -8,13 +8,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from polydag.errors import DataWarning, UsageError
-from polydag.studies.addresses import public
-from polydag.studies.config import Config
+from polydag.studies.config.fields import overlaid, recorded
+from polydag.studies.config.shapes import Config
+from polydag.studies.data.addresses import public
 from polydag.studies.plan import Plan, plan_of
-from polydag.studies.settings import overlaid, recorded
 
 if TYPE_CHECKING:
-    from polydag.studies.inputs import Inputs
+    from polydag.studies.data.inputs import Inputs
     from polydag.studies.result import Result
 
 
@@ -22,9 +22,9 @@ def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study; what cannot be is refused before reading."""
     plan = plan_of(config)
 
-    from polydag.studies.inputs import Inputs, read_knowledge
-    from polydag.studies.linking import links_of, require_links_fit
-    from polydag.studies.reading import read_tables
+    from polydag.studies.data.inputs import Inputs, read_knowledge
+    from polydag.studies.data.linking import links_of, require_links_fit
+    from polydag.studies.data.reading import read_tables
 
     require_links_fit(config)
     if plan.is_time_series and config.missing == "drop":
@@ -45,8 +45,8 @@ def load(config: Config) -> Inputs:
 
 def _require_known_variables(plan: Plan, inputs: Inputs) -> None:
     """Raise where the knowledge file names other variables than the graph will have."""
-    from polydag.studies.inputs import require_known
-    from polydag.studies.linking import variables
+    from polydag.studies.data.inputs import require_known
+    from polydag.studies.data.linking import variables
 
     if inputs.knowledge is None:
         return
@@ -65,10 +65,10 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
     inputs = load(config) if inputs is None else inputs
 
     from polydag.studies.cluster import computing_on
+    from polydag.studies.data.sources import source_of
     from polydag.studies.findings import bootstrap, findings_of
     from polydag.studies.fitting import fitted
     from polydag.studies.result import Result, versions
-    from polydag.studies.sources import source_of
 
     plan = plan_of(config.seeded())
     changes, chosen = _score_for(plan, inputs)
@@ -112,7 +112,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
 
 def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The score of posteriors for numbers, where none is given and numbers are not cut into levels."""
-    from polydag.studies.sources import has_labels
+    from polydag.studies.data.sources import has_labels
 
     given = plan.known.named(plan.config.settings)
     if not plan.method.probabilities or "score" in given or plan.config.discretize is not None:

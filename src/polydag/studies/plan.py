@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from polydag.errors import UsageError
 from polydag.parameters import Settings
-from polydag.studies.config import Config
+from polydag.studies.config.fields import KnownSettings
+from polydag.studies.config.shapes import Config
 from polydag.studies.methods import Method, find, method_of
-from polydag.studies.settings import KnownSettings
 
 if TYPE_CHECKING:
     from polydag.knowledge import Knowledge

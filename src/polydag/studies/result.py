@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import polydag
 from polydag.graph import Edge, Graph
 from polydag.printing import rounded_repr
-from polydag.studies.config import Config
+from polydag.studies.config.shapes import Config
 
 if TYPE_CHECKING:
     import pandas as pd

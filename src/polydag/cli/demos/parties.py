@@ -15,8 +15,8 @@ HOSPITALS = (20, 35, 30, 60, 25, 40, 30, 45, 35, 50, 30, 40)
 
 def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     """Draw the hospitals' rows, learn one graph over all of them, and let them vote beside it."""
-    from polydag.learners.federated import FederatedNotears
-    from polydag.learners.notears import Notears
+    from polydag.learners.notears.federated import FederatedNotears
+    from polydag.learners.notears.linear import Notears
     from polydag.studies import PartiesConfig
 
     truth = true_graph()

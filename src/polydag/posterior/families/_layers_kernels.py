@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from polydag.scores.pseudocounts import PER_CELL, PER_OCCUPIED, PER_TABLE
+from polydag.scores.discrete.pseudocounts import PER_CELL, PER_OCCUPIED, PER_TABLE
 
 _DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
 _FULL = 255

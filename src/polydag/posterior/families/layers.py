@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from polydag.errors import DataError
 from polydag.posterior.families import subsets
-from polydag.scores.dirichlet import DirichletForm
+from polydag.scores.discrete.dirichlet import DirichletForm
+from polydag.scores.discrete.pseudocounts import PER_CELL, PER_OCCUPIED
 from polydag.scores.families import Score
-from polydag.scores.gaussian_form import GaussianForm
-from polydag.scores.pseudocounts import PER_CELL, PER_OCCUPIED
+from polydag.scores.gaussian.form import GaussianForm
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from polydag.scores._gaussian_kernels import gaussian_gains
+from polydag.scores.gaussian._families_kernels import gaussian_gains
 
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]

@@ -23,7 +23,7 @@ from polydag.parameters import check, optional, whole
 from polydag.progress import report
 from polydag.scores import ParentSets, Score
 from polydag.scores.gains import FamilyGains, Gains
-from polydag.scores.gaussian_form import GaussianForm
+from polydag.scores.gaussian.form import GaussianForm
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.ges.search import EquivalenceSearch, as_score
 

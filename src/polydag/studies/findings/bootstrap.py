@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from polydag.errors import DataWarning
-from polydag.studies.config import Config
+from polydag.studies.config.shapes import Config
 from polydag.studies.findings.interface import Findings
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from polydag.studies.settings import overlaid
+from polydag.studies.config.fields import overlaid
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polydag.studies.data.sources import linked_parts
 from polydag.studies.findings.interface import Findings
-from polydag.studies.sources import linked_parts
 
 if TYPE_CHECKING:
     import pandas as pd

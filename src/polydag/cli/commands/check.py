@@ -1,0 +1,103 @@
+"""`polydag check`: what to know about data before learning from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from polydag.cli.options import Debug, Format, OutputFormat, Quiet
+from polydag.cli.study_options import given_options, with_study_options
+
+if TYPE_CHECKING:
+    from polydag.data import CheckReport
+
+NAME = "check"
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+@with_study_options("data", "query", "columns", "kinds", required="data")
+def command(
+    *, output: OutputFormat = Format.text, quiet: Quiet = False, debug: Debug = False, **options: Any
+) -> None:
+    """Inspect data before learning from it: types, missing values, unusable columns, the cost of methods.
+
+    The exit code is 3 if something was found that would stop a study.
+
+    Example: polydag check patients.csv
+    """
+    from polydag import data as reading
+    from polydag import progress
+    from polydag.cli.output import as_json
+    from polydag.cli.progress import displayed_progress
+    from polydag.studies.data.addresses import public
+
+    given = given_options(options)
+    sources = given.pop("data")
+    tables = []
+    with displayed_progress(quiet=quiet):
+        for number, source in enumerate(sources):
+            progress.report("reading", number, len(sources), public(source))
+            tables.append(reading.read(source, **given, missing="keep"))
+        report = reading.check(tables)
+    if output is Format.json:
+        as_json(report.to_dict())
+    else:
+        _show(report)
+    if report.worst == "error":
+        raise typer.Exit(3)
+
+
+def _show(report: CheckReport) -> None:
+    from polydag.cli.output import out, plain, say, table
+
+    console = out()
+    for source, rows, n_columns in report.tables:
+        say(console, f"[bold]{plain(source)}[/bold]: {rows} rows, {n_columns} columns")
+    several = len(report.tables) > 1
+    columns = table(
+        (*(("table",) if several else ()), "column", "kind", "missing", "distinct", "mean", "sd", "levels"),
+        numbers=("missing", "distinct", "mean", "sd"),
+    )
+    for column in report.columns:
+        levels = column.levels or ()
+        columns.add_row(
+            *((plain(column.table),) if several else ()),
+            plain(column.name),
+            column.kind,
+            str(column.missing) if column.missing else "",
+            str(column.distinct),
+            "" if column.mean is None else f"{column.mean:.4g}",
+            "" if column.sd is None else f"{column.sd:.4g}",
+            plain(", ".join(levels[:6]) + (", …" if len(levels) > 6 else "")),
+        )
+    console.print(columns)
+    costs = table(("method", "memory", "time", "note on the predicted cost"), numbers=("memory", "time"))
+    for cost in report.estimates:
+        costs.add_row(cost.method, _bytes(cost.memory_bytes), _seconds(cost.seconds), plain(cost.note))
+    console.print(costs)
+    say(console, "[bold]Findings[/bold]" if report.findings else "[bold green]No findings.[/bold green]")
+    for finding in report.findings:
+        style = _STYLES[finding.severity]
+        console.print(
+            f"[{style}]{finding.severity}[/{style}] {plain(finding.subject)}: {plain(finding.message)}"
+        )
+        say(console, f"  → {plain(finding.advice)}")
+    for note in report.notes:
+        say(console, plain(note))
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

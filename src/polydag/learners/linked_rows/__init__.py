@@ -1,0 +1,1 @@
+"""Learners for rows that depend on each other."""

@@ -1,0 +1,1 @@
+"""Learners that optimise weights under a constraint of acyclicity."""

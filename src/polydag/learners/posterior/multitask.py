@@ -1,0 +1,372 @@
+"""The posterior probability of every edge in several related tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from polydag.arrays import Array
+from polydag.errors import ConvergenceWarning, DataWarning, UsageError
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.learners.base import StructureLearner
+from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
+from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
+from polydag.posterior import edge_probabilities, exact_posterior, with_prior
+from polydag.posterior.exact.subset_lattice import fits, require_fit
+from polydag.posterior.families.priors import certain_edges
+from polydag.posterior.families.several_scores import candidate_table, tables_of
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
+from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
+from polydag.posterior.probabilities import Posterior
+from polydag.posterior.transfer import (
+    COMBINATIONS,
+    NORMALISERS,
+    Averaged,
+    Fixed,
+    TransferPrior,
+    family_form,
+    theorem1,
+)
+from polydag.posterior.transfer.differences import Differences, from_joint, from_marginals, from_pool
+from polydag.posterior.transfer.theorem1 import require_joint_fit
+from polydag.progress import report
+from polydag.scores import kind_of
+from polydag.sources.task_statistics import pooled, task_counts, task_statistics
+from polydag.sources.tasks import Tasks
+
+TRANSFERS = ("family", "theorem1", "none", "pool")
+
+
+class MultitaskDiscovery(StructureLearner):
+    """The posterior probability of every edge in each of several related tasks, which inform each other.
+
+    Parameters
+    ----------
+    transfer : {"family", "theorem1", "none", "pool"}
+        "family": the families of each task are weighted by the scores of similar families in the other tasks;
+        for any number of variables. "theorem1": tasks share an order, and the prior depends on the
+        predecessors; exact, for up to about 20 variables, with joint probabilities of differences. "none":
+        every task alone. "pool": all rows as one task.
+    lambda_ : float or "average"
+        How similar tasks are assumed to be, from 0 (unrelated) to 1; averaged over by default.
+    normaliser : {"all", "truncated"}
+        Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those of up
+        to `max_parents` members.
+    combination : {"star", "product"}
+        With more than two tasks: a task's own prior counts once, or once for each pair with another task,
+        which makes networks sparser the more tasks there are.
+    transfer_prior : TransferPrior, optional
+        A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
+    score : str
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+    score_options : mapping, optional
+        Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
+    structure_prior : {"fair", "uniform"}
+        The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
+        parent set.
+    max_parents : int
+        The largest in-degree. A bound beyond the number of other variables has no effect.
+    method : {"auto", "exact", "mcmc"}
+        "exact" sums over all orders, "mcmc" samples them; "auto" is exact where that fits. "theorem1" is
+        always exact.
+    chains : Chains
+        How many Markov chains "mcmc" runs for each task, how long, and how large their buckets are.
+    edge_prior : array or DataFrame of shape (n, n), optional
+        The prior probability of each edge, row -> column, in every task.
+    equivalent_sample_size : float
+        The weight of the prior of "bdeu" and "bds", in rows.
+    max_candidates : int or "auto", optional
+        How many candidate parents each variable keeps, the same in all tasks.
+    discretize : str, optional
+        Cut continuous columns into levels, at the same points in all tasks: "quantile:4" or "interval:4".
+    threshold : float
+        Graphs have the edges with a probability above this.
+    memory : float, optional
+        Gigabytes that may be used; by default what is available.
+    knowledge : Knowledge, optional
+        Required and forbidden edges, tiers; they apply to every task.
+    n_jobs : int
+        Threads, or processes for chains; -1 for all processors.
+    random_state : int, optional
+        The seed of the chains; the exact method is deterministic.
+
+    Attributes
+    ----------
+    tasks_ : tuple of str
+        The tasks, in order.
+    posteriors_ : list of Posterior
+        One for each task: `posteriors_[0].edges`.
+    graphs_ : list of Graph
+        The edges of each task above the threshold.
+    differences_ : DataFrame
+        source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
+        task, in all of them, in one and no other. The basis is "joint" for "theorem1", "one network for all"
+        for "pool" and "product of marginals" otherwise. With "joint" each task has its own view of what all
+        tasks share, `shared from <task>`; `shared` is the smallest of these.
+    connections_ : DataFrame
+        The same for connections, which are edges in either direction, with the columns first and second in
+        place of source and target. Compare tasks by these where the data do not determine directions.
+    graph_ : Graph
+        The edges whose mean probability over the tasks is above the threshold.
+    candidates_ : DataFrame
+        variable, candidates, best_left_out (the largest gain, in any task, of a variable that is not a
+        candidate); empty where all variables are candidates.
+
+    References
+    ----------
+    Oyen, D. and Lane, T. (2013). Bayesian discovery of multiple Bayesian networks via transfer learning.
+
+    Examples
+    --------
+    >>> from polydag.embedded import asia
+    >>> clinic = asia()
+    >>> tables = [clinic.sample(100, random_state=0), clinic.related(0.3, 3).sample(80, random_state=1)]
+    >>> model = MultitaskDiscovery(max_parents=2).fit(tables)
+    >>> round(float(model.posteriors_[0].edges.loc["bronc", "dysp"]), 2)
+    0.89
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **POSTERIOR_CONSTRAINTS,
+        "transfer": one_of(*TRANSFERS),
+        "normaliser": one_of(*NORMALISERS),
+        "combination": one_of(*COMBINATIONS),
+        "lambda_": Either(number(least=0.0, most=1.0), one_of("average")),
+        "transfer_prior": optional(
+            Instance(TransferPrior, "a prior of pairs of parent sets, such as ByDifference(function)")
+        ),
+    }
+
+    tasks_: tuple[str, ...]
+    posteriors_: list[Posterior]
+    graphs_: list[Graph]
+    differences_: pd.DataFrame
+    connections_: pd.DataFrame
+    candidates_: pd.DataFrame
+
+    def __init__(
+        self,
+        *,
+        transfer: str = "family",
+        lambda_: float | Literal["average"] = "average",
+        normaliser: Literal["all", "truncated"] = "all",
+        combination: Literal["product", "star"] = "star",
+        transfer_prior: TransferPrior | None = None,
+        score: str = "k2",
+        score_options: Mapping[str, Any] | None = None,
+        structure_prior: str = "fair",
+        max_parents: int = 3,
+        method: str = "auto",
+        chains: Chains = DEFAULT_CHAINS,
+        edge_prior: Any = None,
+        equivalent_sample_size: float = 1.0,
+        max_candidates: int | Literal["auto"] | None = "auto",
+        discretize: str | None = None,
+        threshold: float = 0.5,
+        memory: float | None = None,
+        knowledge: Knowledge | None = None,
+        n_jobs: int = 1,
+        random_state: int | None = None,
+    ) -> None:
+        self.transfer = transfer
+        self.lambda_ = lambda_
+        self.normaliser = normaliser
+        self.combination = combination
+        self.transfer_prior = transfer_prior
+        self.score = score
+        self.score_options = score_options
+        self.structure_prior = structure_prior
+        self.max_parents = max_parents
+        self.method = method
+        self.chains = chains
+        self.edge_prior = edge_prior
+        self.equivalent_sample_size = equivalent_sample_size
+        self.max_candidates = max_candidates
+        self.discretize = discretize
+        self.threshold = threshold
+        self.memory = memory
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Tasks | Iterable[Any] | Mapping[str, Any], y: None = None) -> Self:
+        """Learn from `Tasks`, or from a list or mapping of tables, one per task; `y` is ignored.
+
+        A table is a DataFrame, an array, a `Table`, statistics, or any other source. Tables may differ in the
+        number of rows, but must have the same columns.
+        """
+        return super().fit(X)
+
+    def _source(self, X: Any) -> Tasks:
+        return X if isinstance(X, Tasks) else Tasks(X)
+
+    def _fit(self, source: Tasks) -> None:
+        stats = self._statistics(source)
+        names = stats[0].names
+        transfer = self._transfer(len(source))
+        edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
+        masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
+        # Refused before a long computation.
+        self._require_fit(transfer, len(names), len(stats))
+        scores = [posterior_score(self, part) for part in stats]
+        plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
+        self.candidates_ = candidate_table(pruned, names)
+        own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
+        self.tasks_ = tuple(source)
+        if transfer == "theorem1":
+            found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
+        else:
+            if transfer == "family":
+                sources = [with_prior(t, "uniform", masks=masks) for t in plain]
+                own = family_form(own, sources, self._prior(), self.combination)
+            found = self._separate(own, names, transfer == "pool")
+        self._finish(found, masks, names)
+
+    def difference(
+        self, first: int | str, second: int | str, *, of: Literal["edges", "connections"] = "edges"
+    ) -> pd.DataFrame:
+        """As `differences_`, or `connections_`, for two tasks.
+
+        Tasks are given by name, or by number from 0 where that is not the name of a task.
+        """
+        if not hasattr(self, "tasks_"):
+            raise UsageError("There are no tasks to compare: call fit first.")
+        if len(self.tasks_) < 2:
+            raise UsageError(f"There is nothing to compare: {self.tasks_[0]} is the only task.")
+        a, b = self._number(first), self._number(second)
+        if a == b:
+            raise UsageError(f"Two different tasks are needed; {first!r} and {second!r} are the same.")
+        if of not in ("edges", "connections"):
+            raise UsageError(f"Tasks differ in 'edges' or in 'connections'; got {of!r}.")
+        found = self._differences if of == "edges" else self._differences.connections()
+        return found.pair(a, b)
+
+    def _number(self, task: int | str) -> int:
+        if str(task) in self.tasks_:
+            return self.tasks_.index(str(task))
+        whole = isinstance(task, (int, np.integer)) and not isinstance(task, bool)
+        if whole and 0 <= int(task) < len(self.tasks_):
+            return int(task)
+        raise UsageError(f"There is no task {task!r}. The tasks are {', '.join(self.tasks_)}.")
+
+    def _transfer(self, n_tasks: int) -> str:
+        if n_tasks > 1:
+            return self.transfer
+        warnings.warn(
+            "There is only one task, so nothing can be transferred: this is single-task learning.",
+            DataWarning,
+            stacklevel=4,
+        )
+        return "none"
+
+    def _require_fit(self, transfer: str, n: int, tasks: int) -> None:
+        if transfer == "theorem1":
+            if self.method == "mcmc":
+                raise UsageError(
+                    "transfer='theorem1' is always exact; use transfer='family' with method='mcmc'."
+                )
+            require_joint_fit(n, tasks, self._memory())
+        elif self.method == "exact":
+            require_fit(n, self._memory())
+
+    def _prior(self) -> TransferPrior:
+        if self.transfer_prior is not None:
+            return self.transfer_prior
+        if isinstance(self.lambda_, str):
+            return Averaged(self.normaliser)
+        return Fixed(float(self.lambda_), self.normaliser)
+
+    def _statistics(self, tasks: Tasks) -> list[Any]:
+        if kind_of(self.score) == "labels":
+            counts = task_counts(tasks, self.score, self.discretize)
+            return [pooled(counts)] if self.transfer == "pool" else counts
+        stats = task_statistics(tasks)
+        return [pooled(stats)] if self.transfer == "pool" else list(stats)
+
+    def _memory(self) -> float | None:
+        return None if self.memory is None else self.memory * 1e9
+
+    def _joint(
+        self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
+    ) -> Differences:
+        views = theorem1(
+            own, sources, self._prior(), self.combination, n_jobs=self.n_jobs, memory=self._memory()
+        )
+        self.posteriors_ = [view.posterior for view in views]
+        return from_joint(names, self.tasks_, views)
+
+    def _separate(self, tables: list[FamilyTable], names: tuple[str, ...], one_for_all: bool) -> Differences:
+        """The posterior of each table on its own; a pooled table stands for every task."""
+        found: list[Posterior] = []
+        for k, table in enumerate(tables):
+            task = "all rows" if one_for_all else self.tasks_[k]
+            report("tasks", k, len(tables), task)
+            found.append(self._posterior(table, task))
+        report("tasks", len(tables), len(tables))
+        self.posteriors_ = found * len(self.tasks_) if one_for_all else found
+        edges: Array = np.array([posterior.probabilities for posterior in self.posteriors_])
+        return (from_pool if one_for_all else from_marginals)(names, self.tasks_, edges)
+
+    def _posterior(self, table: FamilyTable, task: str) -> Posterior:
+        exact = self.method == "exact" or (self.method == "auto" and fits(table.n, self._memory()))
+        if exact:
+            return exact_posterior(table, n_jobs=self.n_jobs, memory=self._memory())
+        return mcmc_posterior(
+            table,
+            chains=self.chains,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            name=f"chains {task}",
+        )
+
+    def _finish(self, found: Differences, masks: Masks, names: tuple[str, ...]) -> None:
+        self._differences = found
+        self.differences_, self.connections_ = found.table(), found.connections().table()
+        self.graphs_ = []
+        removed: list[tuple[Edge, str]] = []
+        for task, posterior in zip(self.tasks_, self.posteriors_, strict=True):
+            graph, edges = posterior.acyclic(self.threshold, keep=masks.required)
+            self.graphs_.append(graph)
+            removed += [(edge, f"part of a cycle in {task}") for edge in edges]
+        mean = found.edges.mean(axis=0)
+        graph, edges = Posterior(names, mean, "mean").acyclic(self.threshold, keep=masks.required)
+        removed += [(edge, "part of a cycle in the mean") for edge in edges]
+        unmixed = [
+            task
+            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            if isinstance(posterior, McmcPosterior) and not posterior.mixed
+        ]
+        history = [
+            row
+            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            for row in _history(task, posterior)
+        ]
+        self._keep(
+            graph,
+            raw_weights=mean,
+            history=history,
+            pruned=removed,
+            converged=not unmixed,
+            n_iter=int(sum(row.get("steps", 1) for row in history)),
+        )
+        if unmixed:
+            warnings.warn(
+                f"The chains of {', '.join(unmixed)} have not mixed: do not rely on these probabilities. Use "
+                "more steps (n_steps) or larger buckets (bucket_size).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:
+    """One row for each round of a task's chains, or one row where the posterior is exact."""
+    if isinstance(posterior, McmcPosterior):
+        rounds = posterior.history.to_dict("records")
+        return [{"task": task, **{str(name): value for name, value in row.items()}} for row in rounds]
+    return [{"task": task, "log_evidence": posterior.log_evidence}]

@@ -1,0 +1,1 @@
+"""Learners that search graphs by scores or tests."""

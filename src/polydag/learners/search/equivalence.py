@@ -1,0 +1,95 @@
+"""What learners that search classes of DAGs by a score have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag import orientation
+from polydag.graph import Graph
+from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.learners.base import StructureLearner
+from polydag.parameters import Constraint, Instance, number, optional, whole
+from polydag.regression.class_weights import class_and_member
+from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.sources.checked import discrete_counts, gaussian_statistics
+from polydag.sources.interface import Source
+from polydag.stats.count_tables import bound_on_tables
+from polydag.stats.regimes import standardized
+
+
+class Found(Protocol):
+    """The result of a search."""
+
+    @property
+    def adjacency(self) -> NDArray[np.bool_]:
+        """The CPDAG."""
+
+    @property
+    def score(self) -> float:
+        """The score of the class."""
+
+    @property
+    def trace(self) -> Sequence[tuple[Any, ...]]:
+        """One row a step."""
+
+
+class EquivalenceLearner(StructureLearner):
+    """A learner of the class of DAGs with the best score that its search finds.
+
+    Attributes
+    ----------
+    score_ : float
+        The score of the class.
+    dag_ : Graph
+        One DAG of the class.
+    notes_ : tuple of str
+        What the fit decided by itself.
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "penalty": number(above=0),
+        "score": ScoreName("auto"),
+        "score_options": optional(Instance(Mapping, "a mapping of options of the score")),
+        "max_parents": optional(whole(least=0)),
+    }
+
+    penalty: float
+    score: str
+    score_options: Mapping[str, Any] | None
+    max_parents: int | None
+    knowledge: Knowledge | None
+    score_: float
+    dag_: Graph
+    notes_: tuple[str, ...]
+
+    @abstractmethod
+    def _search(self, score: Score, masks: Masks | None, max_parents: int | None) -> Found:
+        """The best class that the search finds."""
+
+    def _fit(self, source: Source) -> None:
+        kind = kind_of(self.score) or ("labels" if source.is_discrete else "numbers")
+        spec = resolve(self.score, kind)
+        stats: Any = discrete_counts(source) if kind == "labels" else gaussian_statistics(source)
+        options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
+        # A prior with a scale is for standardised columns; weights stay in the units of the data.
+        score = spec.make(standardized(stats) if spec.standardised else stats, **options)
+        max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
+        masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
+        found = self._search(score, masks, max_parents)
+        member = orientation.consistent_extension(found.adjacency)
+        assert member is not None  # the search stays within classes of DAGs
+        graph, self.dag_ = class_and_member(found.adjacency, member, stats)
+        self.score_ = found.score
+        self._keep(
+            graph,
+            raw_weights=graph.weights,
+            history=found.trace,
+            pruned=[],
+            converged=True,
+            n_iter=len(found.trace),
+        )

@@ -1,0 +1,164 @@
+"""PC on sufficient statistics or counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import pandas as pd
+
+from polydag.data.kinds import MAX_LEVELS
+from polydag.errors import DataError, UsageError
+from polydag.graph import Edge, Graph
+from polydag.knowledge import Knowledge, knowledge_masks
+from polydag.learners.base import StructureLearner
+from polydag.parameters import Constraint, Number, one_of, optional, whole
+from polydag.regression.class_weights import class_and_member
+from polydag.search.pc import COLLIDERS, SeparatingSets, pc
+from polydag.sources.checked import discrete_counts, gaussian_statistics
+from polydag.sources.interface import Source
+from polydag.stats import CountTables, GaussianStats, Regimes
+from polydag.stats.count_tables import bound_on_tables
+
+
+class PC(StructureLearner):
+    """The PC algorithm: an edge is removed where some set of neighbours makes its ends independent.
+
+    Order-independent (PC-stable, with colliders by vote): the order of the columns does not matter. Works on
+    a table, on `GaussianStats` (a stream, a sum over parties, decorrelated rows) and on `CountTables`.
+
+    Parameters
+    ----------
+    alpha : float
+        The level of the tests: an edge stays while all its p-values are at most this.
+    test : {"auto", "fisher-z", "g2"}
+        Fisher's z for numbers, G² for categories. "auto" looks at the data: a `Table` knows the kinds of its
+        columns; in a DataFrame, text, categories and truth values are labels.
+    colliders : {"majority", "conservative"}
+        `i - k - j` becomes a collider when k is in fewer than half, or in none, of the sets of neighbours
+        that separate i and j. With "conservative", edges whose direction rests on a mixed answer stay
+        undirected.
+    max_conditioning : int, optional
+        The most variables to condition on; without it the number of tests grows exponentially with the
+        largest degree. Where counts are asked of a source that keeps its rows, it bounds the tables and is 3
+        by default.
+    knowledge : Knowledge, optional
+        Required edges are kept and directed; pairs forbidden both ways are not tested; forbidden directions
+        and tiers direct edges and leave out of the conditioning sets what cannot be a cause.
+    n_jobs : int
+        Threads; -1 for all cores. The result does not depend on it.
+    random_state : int, optional
+        Accepted by every learner; this one is deterministic.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        With "majority", always the CPDAG of some DAG (directed further where knowledge says so).
+    dag_ : Graph
+        One DAG that agrees with it; weights are its least-squares coefficients (1 for labels).
+    pvalues_ : DataFrame
+        The largest p-value among all tests of each pair, by name; NaN where none was made.
+    separating_sets_ : mapping of frozenset to frozenset
+        For each removed pair of names, the names that separate it.
+    history_ : DataFrame
+        level, tests, removed, skipped: one row a size of conditioning sets. A test is skipped when its set is
+        too large for the rows: `n - |S| - 3 <= 0`, or for G² no or too many degrees of freedom.
+    ambiguous_ : list of (name, name, name)
+        Unshielded triples for which the tests do not decide whether they are colliders.
+    conflicts_ : list of (name, name, name)
+        Colliders found but not drawn, since more certain ones contradict them.
+    notes_ : tuple of str
+        What the fit decided by itself.
+
+    References
+    ----------
+    Spirtes, P., Glymour, C. and Scheines, R. (2000). Causation, prediction, and search.
+    Colombo, D. and Maathuis, M. H. (2014). Order-independent constraint-based causal structure learning.
+
+    Examples
+    --------
+    >>> from polydag import PC, metrics, simulate
+    >>> dag = simulate.dag(8, n_edges=7, random_state=1)
+    >>> model = PC().fit(simulate.linear(dag, n=2000, random_state=1))
+    >>> metrics.shd_cpdag(true=dag, estimate=model.graph_)
+    0
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "alpha": Number(above=0, most=1 - 1e-12),
+        "test": one_of("auto", "fisher-z", "g2"),
+        "colliders": one_of(*COLLIDERS),
+        "max_conditioning": optional(whole(least=0)),
+        "n_jobs": whole(least=-1),
+    }
+
+    dag_: Graph
+    notes_: tuple[str, ...]
+    pvalues_: pd.DataFrame
+    separating_sets_: SeparatingSets
+    ambiguous_: list[tuple[str, str, str]]
+    conflicts_: list[tuple[str, str, str]]
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.01,
+        test: Literal["auto", "fisher-z", "g2"] = "auto",
+        colliders: Literal["majority", "conservative"] = "majority",
+        max_conditioning: int | None = None,
+        knowledge: Knowledge | None = None,
+        n_jobs: int = 1,
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.test = test
+        self.colliders = colliders
+        self.max_conditioning = max_conditioning
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit(self, source: Source) -> None:
+        stats = _statistics(source, self.test)
+        names = stats.names
+        max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
+        result = pc(
+            stats,
+            alpha=self.alpha,
+            colliders=self.colliders,
+            max_conditioning=max_conditioning,
+            knowledge=knowledge_masks(self.knowledge, names),
+            n_jobs=self.n_jobs,
+        )
+        graph, self.dag_ = class_and_member(result.adjacency, result.dag, stats)
+        self.pvalues_ = pd.DataFrame(result.pvalues, index=list(names), columns=list(names))
+        self.separating_sets_ = result.separating_sets
+        self.ambiguous_ = list(result.ambiguous)
+        self.conflicts_ = list(result.conflicts)
+        self._keep(
+            graph,
+            raw_weights=graph.weights,
+            history=result.levels,
+            pruned=[(Edge(a, b, 1.0), "part of a cycle with knowledge") for a, b in result.dropped],
+            converged=True,
+            n_iter=len(result.levels),
+        )
+
+
+def _statistics(source: Source, test: str) -> GaussianStats | CountTables:
+    """Gaussian statistics or counts, as the test needs or the data suggest."""
+    if not (test == "g2" or (test == "auto" and source.is_discrete)):
+        stats = gaussian_statistics(source)
+        if isinstance(stats, Regimes):
+            raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
+        return stats
+    counts = discrete_counts(source)
+    if isinstance(counts, Regimes):
+        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
+    for name, arity in zip(counts.names, counts.arities, strict=True):
+        if arity > MAX_LEVELS and 2 * arity > counts.n:
+            raise DataError(
+                f"Column {name} has {arity} levels in {counts.n:g} rows: G² needs categories. "
+                "Group its values, or use test='fisher-z'."
+            )
+    return counts  # type: ignore[no-any-return]

@@ -1,0 +1,147 @@
+"""Input of learners of several tasks: statistics with the same columns and common levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pandas as pd
+
+from polydag.data.discretize import discretize
+from polydag.errors import DataError, UsageError
+from polydag.sources.checked import Gaussian, gaussian_statistics
+from polydag.sources.interface import Source
+from polydag.sources.labels import not_labels, numbers_of
+from polydag.sources.table import InMemory, as_frame
+from polydag.sources.tasks import Tasks
+from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+
+
+def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
+    """Counts of every task over the levels of all tasks; continuous columns are cut at common points."""
+    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    tables = {task: source for task, source in tasks.items() if isinstance(source, InMemory)}
+    frames = {task: _selected(as_frame(source.data), names) for task, source in tables.items()}
+    for task, frame in frames.items():
+        if not len(frame):
+            raise DataError(f"{task} has no rows.")
+    if cut is not None and len(tables) < len(tasks):
+        other = next(task for task in tasks if task not in tables)
+        raise UsageError(f"discretize= needs rows; {other} is {tasks[other].described}. Discretise before.")
+    by_task = {task: numbers_of(source) for task, source in tables.items()}
+    numbers = list(dict.fromkeys(name for own in by_task.values() for name in own))
+    if numbers and cut is None:
+        raise not_labels(next(frames[task] for task, own in by_task.items() if own), numbers, score)
+    if numbers and cut is not None:
+        whole = discretize(pd.concat(frames.values(), ignore_index=True), cut, numbers)
+        ends = pd.Series([len(frame) for frame in frames.values()]).cumsum().tolist()
+        starts = [0, *ends[:-1]]
+        frames = {t: whole.iloc[a:b] for t, a, b in zip(frames, starts, ends, strict=True)}
+    counts = {
+        task: _counts(task, source.with_data(frames[task]) if isinstance(source, InMemory) else source)
+        for task, source in tasks.items()
+    }
+    _require_one_kind(counts)
+    levels = _united([part for own in counts.values() for part in _parts(own)])
+    if single := {name: own for name, own in levels.items() if len(own) < 2}:
+        values = ", ".join(repr(level) for own in single.values() for level in own)
+        everywhere = ", the same in every task" if len(tasks) > 1 else f" in {next(iter(tasks))}"
+        raise DataError(
+            f"Column {', '.join(single)} has only one level ({values}){everywhere}. Leave it out."
+        )
+    return [_with_levels(own, levels) for own in counts.values()]
+
+
+def task_statistics(tasks: Tasks) -> list[Gaussian]:
+    """Mean and scatter of every task."""
+    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    result: list[Gaussian] = []
+    for task, source in tasks.items():
+        try:
+            stats = gaussian_statistics(source)
+        except DataError as error:
+            raise DataError(f"{task}: {error}") from None
+        result.append(
+            stats.select(names)
+            if isinstance(stats, GaussianStats)
+            else Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+        )
+    return result
+
+
+def pooled(stats: Sequence[Any]) -> Any:
+    """All tasks' rows as one."""
+    if len({isinstance(part, Regimes) for part in stats}) > 1:
+        stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
+    return reduce(add, stats)
+
+
+def common_columns(columns: Mapping[str, list[str]]) -> list[str]:
+    """The first task's columns; raises if another task lacks some or has others."""
+    first, names = next(iter(columns.items()))
+    for task, own in columns.items():
+        for one, other, missing in (
+            (task, first, [name for name in names if name not in own]),
+            (first, task, [name for name in own if name not in names]),
+        ):
+            if missing:
+                listed = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+                many, it = ("s", "them") if len(missing) > 1 else ("", "it")
+                spelt = [c for c in columns[one] if c.strip().casefold() == missing[0].strip().casefold()]
+                alike = f" (it has {spelt[0]!r}, written differently)" if spelt else ""
+                raise DataError(
+                    f"{one} lacks the column{many} {listed}{alike}, which {other} has. Tasks need the same "
+                    f"columns: leave {it} out everywhere, or add {it}."
+                )
+    return names
+
+
+def _selected(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    own = frame.set_axis([str(name) for name in frame.columns], axis="columns")
+    return own[names]
+
+
+def _counts(task: str, source: Source) -> Any:
+    try:
+        return source.counts()
+    except DataError as error:
+        raise DataError(f"{task}: {error}") from None
+
+
+def _parts(counts: Any) -> list[Any]:
+    return list(counts.parts.values()) if isinstance(counts, Regimes) else [counts]
+
+
+def _require_one_kind(counts: Mapping[str, Any]) -> None:
+    """Raise if a column has words in one task and numbers in another: 1 and "1" would be two levels."""
+    seen: dict[tuple[str, bool], str] = {}
+    for task, own in counts.items():
+        for part in _parts(own):
+            for name, levels in zip(part.names, part.levels, strict=True):
+                for words in {isinstance(level, str) for level in levels}:
+                    seen.setdefault((name, words), f"{task} ({_some(levels)})")
+                if (name, True) in seen and (name, False) in seen:
+                    raise DataError(
+                        f"Column {name} has words in {seen[name, True]} and numbers in {seen[name, False]}, "
+                        f"which would be different levels. Give it one type in all tasks, for example "
+                        f"by table[{name!r}].astype(str)."
+                    )
+
+
+def _some(levels: Sequence[Any]) -> str:
+    return ", ".join(repr(level) for level in levels[:3]) + (", …" if len(levels) > 3 else "")
+
+
+def _united(parts: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
+    """All levels of each column."""
+    bare = [DiscreteCounts.without_rows(part.names, part.levels) for part in parts]
+    whole = reduce(add, bare)
+    return dict(zip(whole.names, whole.levels, strict=True))
+
+
+def _with_levels(counts: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+    if isinstance(counts, Regimes):
+        return Regimes({targets: part.with_levels(levels) for targets, part in counts.parts.items()})
+    return counts.with_levels(levels)

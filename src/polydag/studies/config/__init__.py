@@ -1,0 +1,1 @@
+"""Configurations: their shapes, their fields, and how they are written down."""

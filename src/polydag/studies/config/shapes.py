@@ -1,0 +1,326 @@
+"""What a study is to do, as a value: one class for each shape of data.
+
+The fields are also the options of `polydag fit`: each says its help text, its flags and how it is written, so
+that an option stands in one place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+from polydag.errors import UsageError
+from polydag.studies.data.addresses import public
+
+MISSING = ("error", "drop", "impute")
+LINKED = "Linked rows (for every shape of data)"
+TASKS = "Tasks (--as tasks)"
+POSTERIOR = "Posterior probabilities (--method posterior)"
+
+# How an option is written on the command line: "names" as a,b,c; "kinds" and "settings" as NAME=VALUE,
+# repeatable; a "file" is a path, which shells complete.
+Form = Literal["data", "text", "file", "names", "kinds", "settings", "missing", "count", "positive"]
+
+
+class Option(NamedTuple):
+    """How a field of a configuration is given on the command line."""
+
+    help: str
+    form: Form
+    flags: tuple[str, ...]
+    panel: str | None
+
+
+def option(
+    flag: str,
+    form: Form,
+    help: str,  # noqa: A002
+    *,
+    default: Any = None,
+    short: str = "",
+    panel: str | None = None,
+) -> Any:
+    """A field of a configuration that is an option of `polydag fit`."""
+    flags = (flag, short) if short else (flag,)
+    metadata = {"option": Option(help, form, flags, panel)}
+    if default is dict:
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Config(ABC):
+    """All that decides the outcome of a study, whatever the shape of its data.
+
+    Attributes
+    ----------
+    shape : str
+        How the data is organised; a key of `SHAPES`. It belongs to the class, so that a configuration cannot
+        run as a study of another shape.
+    data : tuple of str
+        Files or database addresses, as given; relative paths start from the current folder.
+    method : str
+        A key of `polydag.studies.methods.METHODS`, or the name of a registered learner.
+    query : str, optional
+        The SELECT, for a database.
+    columns : tuple of str, optional
+        The columns to use; all by default.
+    kinds : mapping of column to "continuous" or "discrete"
+        For columns whose kind should not be inferred.
+    missing : str
+        "error", "drop" or "impute".
+    settings : mapping
+        The settings of the method and of its source, those of a group under the group's name (or flat, where
+        only one group has the name); defaults for what is not given.
+    knowledge : str, optional
+        A file with background knowledge.
+    interventions : str, optional
+        The column that names what was set by intervention in each row: `none`, a variable, several joined
+        by +.
+    bootstrap : int
+        How many bootstrap resamples are learned from, to see how often each edge recurs; 0 for none.
+    groups : str, optional
+        The column with group labels; or a file with a line for each row, whose last column holds them.
+    links : str, optional
+        A file whose first two columns are pairs of linked rows.
+    coords : str, optional
+        Columns with coordinates and the number of nearest neighbours, as `lon,lat:5`.
+    row_ids : str, optional
+        The column with the row names that `links` uses; row numbers from 1 by default.
+    covariates : tuple of str, optional
+        Columns on which the means of linked rows depend.
+    order : tuple of str, optional
+        All variables, causes before effects; for the method `bcd`.
+    discretize : str, optional
+        Cut continuous columns into levels, for posteriors: "quantile:4" or "interval:4".
+    cluster : str, optional
+        The address of a dask scheduler whose workers compute; the result does not depend on it.
+    seed : int, optional
+        Drawn, and recorded, where it is not given.
+    jobs : int
+        How many processes may run at once; the result does not depend on it.
+    """
+
+    shape: ClassVar[str]
+    least_rows: ClassVar[int] = 2  # that each table must have
+
+    data: tuple[str, ...] = option(
+        "data", "data", "Files (CSV, Parquet, Arrow) or database addresses.", default=dataclasses.MISSING
+    )
+    method: str = option(
+        "--method", "text", "How to learn; the methods are listed below.", short="-m", default=""
+    )
+    query: str | None = option("--query", "text", "The SELECT, where DATA is a database address.")
+    columns: tuple[str, ...] | None = option(
+        "--columns", "names", "The columns to use, as a,b,c; all by default."
+    )
+    kinds: Mapping[str, str] = option(
+        "--kind",
+        "kinds",
+        "Whether a column holds numbers or labels: NAME=continuous or NAME=discrete. Repeatable.",
+        default=dict,
+    )
+    missing: str = option(
+        "--missing",
+        "missing",
+        "Rows with missing values: stop (error, default), drop or impute.",
+        default="error",
+    )
+    settings: Mapping[str, Any] = option(
+        "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict
+    )
+    knowledge: str | None = option(
+        "--knowledge", "file", "Required and forbidden edges, tiers: a .toml or .csv file."
+    )
+    bootstrap: int = option(
+        "--bootstrap",
+        "count",
+        "Learn from this many bootstrap resamples as well; edges get their frequency.",
+        default=0,
+    )
+    interventions: str | None = option(
+        "--interventions",
+        "text",
+        "The column that names what was set by intervention in a row: none, a column, several joined by +.",
+    )
+    groups: str | None = option(
+        "--groups",
+        "text",
+        "The column (or a file) with group labels; rows of a group are linked.",
+        panel=LINKED,
+    )
+    links: str | None = option("--links", "file", "A file of pairs of linked rows.", panel=LINKED)
+    coords: str | None = option(
+        "--coords", "text", "X,Y:K links each row with its K nearest neighbours.", panel=LINKED
+    )
+    row_ids: str | None = option(
+        "--row-ids", "text", "The column with the row names that --links uses.", panel=LINKED
+    )
+    covariates: tuple[str, ...] | None = option(
+        "--covariates", "names", "Columns on which the means depend; not variables.", panel=LINKED
+    )
+    order: tuple[str, ...] | None = option(
+        "--order", "names", "All variables, causes first (method bcd).", panel=LINKED
+    )
+    discretize: str | None = option(
+        "--discretize",
+        "text",
+        "Cut numbers into levels: quantile:4, or interval:4 of equal width.",
+        panel=POSTERIOR,
+    )
+    cluster: str | None = option(
+        "--cluster", "text", "A dask scheduler whose workers run the chains.", panel=POSTERIOR
+    )
+    seed: int | None = option("--seed", "count", "The random seed; drawn and recorded by default.")
+    jobs: int = option("--jobs", "positive", "Processes that may run at once.", short="-j", default=1)
+
+    def __post_init__(self) -> None:
+        if not self.method:
+            object.__setattr__(self, "method", self.default_method)
+        if not self.data:
+            raise UsageError("A study needs data: name at least one file or database address.")
+        if self.missing not in MISSING:
+            raise UsageError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}.")
+        if self.bootstrap < 0:
+            raise UsageError(f"bootstrap is a number of resamples, 0 for none; got {self.bootstrap}.")
+        if self.seed is not None and self.seed < 0:
+            raise UsageError(f"A seed is a whole number from 0; got {self.seed}.")
+        if self.jobs < 1:
+            raise UsageError(f"jobs is the number of processes, at least 1; got {self.jobs}.")
+        self._check_links()
+
+    def _check_links(self) -> None:
+        if sum(value is not None for value in (self.groups, self.links, self.coords)) > 1:
+            raise UsageError(
+                "Give one of --groups, --links and --coords: rows are linked in one of these ways."
+            )
+        if self.row_ids is not None and self.links is None:
+            raise UsageError("--row-ids names the rows for --links; give --links as well.")
+        if self.covariates is not None and not self.is_linked:
+            raise UsageError(
+                "--covariates is for linked rows: add --groups, --links or --coords. For independent rows, "
+                "keep the columns as variables."
+            )
+        if self.links is not None and self.row_ids is None and self.missing == "drop":
+            raise UsageError(
+                "With --missing drop row numbers would shift. Name the rows with --row-ids, or impute."
+            )
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether rows are declared to depend on each other."""
+        return any(value is not None for value in (self.groups, self.links, self.coords))
+
+    @property
+    @abstractmethod
+    def default_method(self) -> str:
+        """The method where none is named."""
+
+    def seeded(self) -> Self:
+        """With a seed, drawn by the system where none is given."""
+        return self if self.seed is not None else dataclasses.replace(self, seed=secrets.randbelow(2**31))
+
+
+@dataclass(frozen=True)
+class TableConfig(Config):
+    """A study of one table; several files with the same columns are put together."""
+
+    shape: ClassVar[str] = "table"
+
+    @property
+    def default_method(self) -> str:
+        """NOTEARS; for linked rows GES, and block coordinate descent where their order is known."""
+        if self.is_linked:
+            return "ges" if self.order is None else "bcd"
+        return "notears"
+
+
+@dataclass(frozen=True)
+class PartiesConfig(Config):
+    """A study of parties that keep their rows; `data` names one file or database for each."""
+
+    shape: ClassVar[str] = "parties"
+    least_rows: ClassVar[int] = 1  # a party of any size takes part
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_different(self.data, "party")
+        if len(self.data) < 2:
+            raise UsageError("Parties are several: name one file for each, at least two.")
+
+    @property
+    def default_method(self) -> str:
+        """NOTEARS by ADMM."""
+        return "admm"
+
+
+@dataclass(frozen=True)
+class TasksConfig(Config):
+    """A study of tasks, which are related populations: one file for each, or one file with a column.
+
+    Attributes
+    ----------
+    task_column : str, optional
+        The column of a single file that says to which task a row belongs.
+    """
+
+    shape: ClassVar[str] = "tasks"
+
+    task_column: str | None = option(
+        "--task-column", "text", "The column of one file that says to which task a row belongs.", panel=TASKS
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_different(self.data, "task")
+        if self.task_column is not None and len(self.data) != 1:
+            raise UsageError(
+                f"--task-column divides one table into tasks; {len(self.data)} were named. "
+                "Without it every file is a task."
+            )
+
+    @property
+    def default_method(self) -> str:
+        """The posterior of every edge in every task."""
+        return "posterior"
+
+
+SHAPES: dict[str, type[Config]] = {kind.shape: kind for kind in (TableConfig, PartiesConfig, TasksConfig)}
+SHAPE_SUMMARIES = {
+    "table": "One table (default); several files are put together.",
+    "parties": "Organisations that keep their rows, one file for each.",
+    "tasks": "Related populations, one file for each or --task-column.",
+}
+
+
+def config_class(shape: str) -> type[Config]:
+    """The class of configurations of a shape of data."""
+    if shape not in SHAPES:
+        raise UsageError(
+            f"No shape of data is called {shape!r}. Known are {', '.join(SHAPES)}. Linked rows go with each "
+            "of them: declare them with --groups, --links or --coords. For posterior probabilities of edges "
+            "use --method posterior."
+        )
+    return SHAPES[shape]
+
+
+def options() -> dict[str, Option]:
+    """The options of all shapes by the names of their fields; those that all shapes have come first."""
+    found: dict[str, Option] = {}
+    for kind in SHAPES.values():
+        for field in dataclasses.fields(kind):
+            found.setdefault(field.name, field.metadata["option"])
+    return found
+
+
+def require_different(data: tuple[str, ...], what: str) -> None:
+    """Raise where a source is named twice though each is a party, or a task, of its own."""
+    if len(set(data)) != len(data):
+        twice = next(source for source in data if data.count(source) > 1)
+        raise UsageError(f"{public(twice)} is named twice; every file is a {what} of its own.")

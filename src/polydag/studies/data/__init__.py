@@ -1,0 +1,1 @@
+"""What a study reads, and the source that it becomes."""

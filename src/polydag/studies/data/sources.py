@@ -1,0 +1,108 @@
+"""From the tables of a study to the source that a learner is fitted to."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polydag.errors import DataError, DataWarning
+from polydag.studies.data.inputs import Inputs
+from polydag.studies.data.linking import linked_frame, variables
+from polydag.studies.plan import Plan
+
+if TYPE_CHECKING:
+    from polydag.data import Kind, Table
+    from polydag.sources import LinkedRows
+
+
+class StudySource(NamedTuple):
+    """What a learner is fitted to, and what was noted while it was made."""
+
+    data: Any
+    notes: tuple[str, ...]
+
+
+def source_of(plan: Plan, inputs: Inputs) -> StudySource:
+    """The source of a study: a table, parties or tasks, whose rows may be linked."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        parts = {name: _part(plan, inputs, name, table) for name, table in inputs.tables.items()}
+        found = _whole(plan, parts)
+    return StudySource(found, tuple(str(warning.message) for warning in caught))
+
+
+def _whole(plan: Plan, parts: dict[str, Any]) -> Any:
+    if plan.config.shape == "table":
+        (table,) = parts.values()
+        return table
+    from polydag.sources import Parties, Tasks
+
+    if plan.config.shape == "tasks":
+        return Tasks(parts)
+
+    privacy = plan.privacy
+    assert privacy is not None  # parties have it
+    return Parties(parts, privacy=privacy, min_rows=plan.settings["min_rows"])
+
+
+def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
+    try:
+        if inputs.links is not None:
+            return _linked(plan, inputs, name, table)
+        if plan.is_time_series:
+            return _with_numbered_series(table, plan.series["realisation"])
+        column = plan.config.interventions
+        if column is None or column not in table.names:
+            return table
+        from polydag.sources import InMemory
+
+        return InMemory(table, interventions=column)
+    except DataError as error:
+        raise DataError(str(error) if table.source in str(error) else f"{table.source}: {error}") from None
+
+
+def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
+    from polydag.sources import LinkedRows
+
+    assert inputs.links is not None
+    config, links = plan.config, inputs.links[name]
+    return LinkedRows(
+        linked_frame(config, table),
+        **({"groups": links} if isinstance(links, str) else {"links": links}),
+        covariates=None if config.covariates is None else list(config.covariates),
+        random_state=config.seed,
+        n_jobs=config.jobs,
+        **plan.rows,
+    )
+
+
+def _with_numbered_series(table: Table, column: str) -> Table:
+    """The table with numbers in place of the labels that tell its series apart, so that all are numbers."""
+    import pandas as pd
+
+    if column not in table.discrete:
+        return table
+    codes, _ = pd.factorize(table.frame[column])
+    kinds: dict[str, Kind] = {**table.kinds, column: "continuous"}
+    return dataclasses.replace(table, frame=table.frame.assign(**{column: codes.astype(float)}), kinds=kinds)
+
+
+def linked_parts(source: Any) -> dict[str, LinkedRows]:
+    """The linked rows of a source by the names of their parties or tasks; "" for a single table."""
+    from polydag.sources import LinkedRows
+
+    parts = getattr(source, "parties", source)
+    if isinstance(parts, LinkedRows):
+        return {"": parts}
+    if not isinstance(parts, Mapping):
+        return {}
+    return {name: part for name, part in parts.items() if isinstance(part, LinkedRows)}
+
+
+def has_labels(plan: Plan, inputs: Inputs) -> bool:
+    """Whether some variables are labels rather than numbers."""
+    if inputs.links is not None:
+        return False
+    return any(variables(plan.config, getattr(table, "discrete", ())) for table in inputs.tables.values())
