@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow test-portable lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
+.PHONY: help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,6 +48,10 @@ test: lint  ## All tests but the slow ones
 
 test-slow: $(VENV)/.test  ## Statistical checks over many seeds
 	@$(BIN)/python -m pytest -m slow -n 2
+
+fuzz: $(VENV)/.test  ## Damaged files, odd numbers and malformed messages, with new seeds for ten minutes
+	@POLYDAG_FUZZ_SECONDS=$$(( 1200 / $$($(BIN)/python -m pytest tests/fuzz --collect-only -q | grep -c ::) )) \
+		$(BIN)/python -m pytest tests/fuzz -n 2 -rP --durations=0
 
 test-portable: $(VENV)/.test  ## The tests that rounding could change, as other processors would run them
 	@$(BIN)/python tests/portable.py

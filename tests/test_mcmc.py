@@ -185,7 +185,7 @@ def test_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(driver, "run_block", until_stopped)
     with saving(tmp_path, {"seed": "3"}), pytest.raises(KeyboardInterrupt):
         mcmc_posterior(table, **options)
-    searched = len(list(tmp_path.glob("*.npz"))) - 14
+    searched = len(list(tmp_path.glob("*.piece"))) - 14
     assert 1 <= searched <= 16
     counted: list[int] = []
 

@@ -315,7 +315,7 @@ def test_stored_blocks_give_the_same_draws(tmp_path: Path) -> None:
     expected = run()
     with saving(tmp_path, {}):
         run()
-    for stored in sorted(tmp_path.glob("*.npz"))[::2]:
+    for stored in sorted(tmp_path.glob("*.piece"))[::2]:
         stored.unlink()
     with saving(tmp_path, {}):
         np.testing.assert_array_equal(run(), expected)

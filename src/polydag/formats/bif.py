@@ -10,6 +10,7 @@ one word are quoted, with quotes and backslashes escaped.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 import numpy as np
@@ -21,9 +22,13 @@ from polydag.formats.parsing.dot_syntax import quote
 from polydag.graph import Graph
 
 # Commas and bars are separators only, as in the grammar of the format.
-_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[{}()\[\];"]|[^\s{}()\[\];,|"]+', re.DOTALL)
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*(?:.*?\*/|.*)|"(?:[^"\\\n]|\\.)*+"?|[{}()\[\];]|[^\s{}()\[\];,|"]+', re.DOTALL
+)
+_OPEN = re.compile(r'"(?:[^"\\\n]|\\.)*+|/\*(?!.*\*/).*', re.DOTALL)  # a quote or comment that never ends
 _PLAIN = re.compile(r'(?!//|/\*)[^\s{}()\[\];,|"\\]+')
-_SIGNS = frozenset('{}()[];"')  # a single quote token was never closed
+_SIGNS = frozenset("{}()[];")
+_LARGEST, _MOST_AXES = 1 << 26, 32  # entries and axes of one table
 
 
 class _Parser:
@@ -31,8 +36,16 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [token for token in _TOKEN.findall(text) if not token.startswith(("//", "/*"))]
+        found = _TOKEN.findall(text)
+        self.tokens = [token for token in found if not token.startswith(("//", "/*"))]
         self.at = 0
+        for where, token in enumerate(self.tokens):
+            if token.startswith('"') and _OPEN.fullmatch(token):
+                self.at = where + 1
+                raise self.error(f"the quote in {token[:30]!r} is not closed.")
+        if found and found[-1].startswith("/*") and _OPEN.fullmatch(found[-1]):
+            self.at = len(self.tokens)
+            raise self.error("the comment after this is not closed.")
         self.levels: dict[str, tuple[str, ...]] = {}
         self.parents: dict[str, tuple[str, ...]] = {}
         self.tables: dict[str, Array] = {}
@@ -143,7 +156,12 @@ class _Parser:
     def entries(self, name: str, parents: list[str]) -> Array:
         own = len(self.levels[name])
         codes = [{label: i for i, label in enumerate(self.levels[parent])} for parent in parents]
-        table = np.full([*(len(code) for code in codes), own], np.nan)
+        shape = [*(len(code) for code in codes), own]
+        if math.prod(shape) > _LARGEST or len(shape) > _MOST_AXES:
+            raise self.error(
+                f"{name} has {len(parents)} parents; its table of {math.prod(shape)} is too large."
+            )
+        table = np.full(shape, np.nan)
         rest: list[float] | None = None
         while (token := self.take()) != "}":
             if token == "(":

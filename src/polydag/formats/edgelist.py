@@ -11,6 +11,7 @@ import csv
 import io
 
 from polydag.errors import DataError
+from polydag.formats.parsing.csv_text import csv_text
 from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number, truth
 from polydag.graph import Graph
 
@@ -56,12 +57,11 @@ def to_text(graph: Graph) -> str:
     """The graph as an edge list; weights are written so that they can be read back exactly."""
     edges = graph.edges()
     appearing = tuple(dict.fromkeys(end for edge in edges for end in edge[:2]))
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    if appearing != graph.names:
-        writer.writerows((name, "", "", "") for name in graph.names)
-    writer.writerows(
-        (edge.source, edge.target, repr(edge.weight), str(edge.directed).lower()) for edge in edges
+    declared = graph.names if appearing != graph.names else ()
+    return csv_text(
+        [
+            COLUMNS,
+            *((name, "", "", "") for name in declared),
+            *((edge.source, edge.target, repr(edge.weight), str(edge.directed).lower()) for edge in edges),
+        ]
     )
-    return out.getvalue()

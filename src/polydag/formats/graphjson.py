@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from polydag.errors import DataError
-from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number
+from polydag.formats.parsing.graph_from_edges import ParsedEdge, assemble, number, shortened
 from polydag.graph import Graph
 
 
@@ -21,9 +21,11 @@ def from_text(text: str) -> Graph:
     1
     """
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_int=float)  # whole numbers of any length
     except json.JSONDecodeError as error:
         raise DataError(f"line {error.lineno}: not valid JSON ({error.msg}).") from error
+    except RecursionError:
+        raise DataError("a graph in JSON has no lists within lists within lists; this file has.") from None
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
         raise DataError('a graph in JSON needs "nodes": a list of names.')
@@ -37,12 +39,14 @@ def from_text(text: str) -> Graph:
 
 def _edge(item: object, place: str) -> ParsedEdge:
     if not isinstance(item, dict):
-        raise DataError(f'{place}: an edge must be an object with "source" and "target"; got {item!r}.')
+        raise DataError(
+            f'{place}: an edge must be an object with "source" and "target"; got {shortened(str(item))}.'
+        )
     source, target, directed = item.get("source"), item.get("target"), item.get("directed", True)
     if not isinstance(source, str) or not isinstance(target, str):
         raise DataError(f'{place}: an edge needs names as "source" and "target".')
     if not isinstance(directed, bool):
-        raise DataError(f'{place}: "directed" must be true or false; got {directed!r}.')
+        raise DataError(f'{place}: "directed" must be true or false; got {shortened(str(directed))}.')
     return ParsedEdge(source, target, number(str(item.get("weight", 1.0)), place), directed, place)
 
 

@@ -39,7 +39,7 @@ class _Reader:
     """Collects nodes and edges; uses expat directly because it reports the line of each element."""
 
     def __init__(self) -> None:
-        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
@@ -87,20 +87,22 @@ def from_text(text: str) -> Graph:
     """
     reader = _Reader()
     try:
-        reader.parser.Parse(text.encode(), True)
+        reader.parser.Parse(text.encode(errors="surrogatepass"), True)
     except expat.ExpatError as error:
         reason = expat.errors.messages[error.code]
         raise DataError(f"line {error.lineno}: not valid XML ({reason}).") from error
     if reader.default is None:
         raise DataError("line 1: the file has no <graph> element.")
     names: dict[str, str] = {}
+    taken: set[str] = set()
     for node in reader.nodes:
         node_id = _attribute(node, "id")
         if node_id in names:
             raise DataError(f"line {node.line}: the node id {node_id!r} is used twice.")
         names[node_id] = node.data.get("name", node_id)
-        if len(set(names.values())) < len(names):
+        if names[node_id] in taken:
             raise DataError(f"line {node.line}: the name {names[node_id]!r} is used twice.")
+        taken.add(names[node_id])
     return assemble(names.values(), [_edge(edge, names, reader.default) for edge in reader.edges])
 
 

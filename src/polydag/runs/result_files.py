@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polydag.formats.parsing.csv_text import csv_text
 from polydag.runs.folders import new_folder
 from polydag.studies.config.fields import flattened
 from polydag.studies.config.file import to_table
@@ -42,7 +40,7 @@ def _files(result: Result, log: str) -> dict[str, str]:
         HISTORY: _frame(result.history),
         CONFIG: config_text(result),
         LOG: log,
-        PRUNED: _csv(("source", "target", "weight", "reason"), result.pruned),
+        PRUNED: csv_text([("source", "target", "weight", "reason"), *result.pruned]),
         PICTURE: plot.svg(result.graph, result.probabilities),
         SUMMARY: summary_text(result),
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
@@ -64,19 +62,13 @@ def edges_text(result: Result) -> str:
     """The edges as CSV; if some are undirected, a fifth column says which edges are directed."""
     header = ["source", "target", "weight", "probability"]
     if not result.graph.has_undirected:
-        return _csv(header, (edge[:4] for edge in result.edges))
-    return _csv(
-        [*header, "directed"], ((*edge[:4], "true" if edge.directed else "false") for edge in result.edges)
+        return csv_text([header, *(edge[:4] for edge in result.edges)])
+    return csv_text(
+        [
+            [*header, "directed"],
+            *((*edge[:4], "true" if edge.directed else "false") for edge in result.edges),
+        ]
     )
-
-
-def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Rows as CSV, with exact numbers and empty cells for None."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def config_text(result: Result) -> str:

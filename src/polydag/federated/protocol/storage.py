@@ -1,4 +1,4 @@
-"""Saving a state: arrays as they are and the rest as JSON, in one .npz file without pickles."""
+"""Saving a state: arrays as they are and the rest as JSON, in one sealed file without pickles."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from polydag import sealed_files
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import AnyArray, Arrays
 
@@ -64,20 +65,13 @@ def from_arrays(kind: type[T], arrays: Arrays) -> T:
 
 def save(state: Any, path: str | os.PathLike[str]) -> None:
     """Write a state; the file is complete or absent, and only its owner may read it: it may hold secrets."""
-    from pathlib import Path
-
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.tmp")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        np.savez(file, allow_pickle=False, **to_arrays(state))
-    aside.replace(target)
+    sealed_files.write_arrays(path, type(state).__name__, to_arrays(state))
 
 
 def load(kind: type[T], path: str | os.PathLike[str]) -> T:
     """Read a state that `save` wrote."""
+    arrays = sealed_files.read_arrays(path, kind.__name__)
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return from_arrays(kind, {name: stored[name] for name in stored.files})
-    except (OSError, ValueError, KeyError) as error:
+        return from_arrays(kind, arrays)
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} does not hold a saved state ({error}).") from None

@@ -13,15 +13,17 @@ from polydag.errors import DataError
 
 _TOKEN = re.compile(
     r"""
-      (?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)
+      (?P<skip>\s++|//[^\n]*|/\*.*?\*/|\#[^\n]*)
     | (?P<quoted>"(?:[^"\\]|\\.)*")
     | (?P<mark><->|<-@|@->|@-@|@--|--@|->|<-|--)
     | (?P<html><[^<>]*(?:<[^<>]*>[^<>]*)*>)
-    | (?P<word>-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])|[\w.]+)
+    | (?P<word>-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?(?![\w.])|[\w.]++)
     | (?P<sign>[{}\[\]=;,:])
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+_DEEPEST = 100  # braces within braces
 
 
 class Token(NamedTuple):
@@ -75,6 +77,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.tokens = _tokens(text)
         self.at = 0
+        self.depth = 0
         self.last_line = text.count("\n") + 1
         self.nodes: dict[str, None] = {}
         self.links: list[Link] = []
@@ -118,11 +121,15 @@ class _Parser:
 
     def block(self) -> list[str]:
         """Parse the statements between two braces; return the nodes that they name."""
-        self.take("{")
+        start = self.take("{")
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise DataError(f"line {start.line}: more than {_DEEPEST} braces are open here.")
         nodes: dict[str, None] = {}
         while not self.sees("}"):
             nodes.update(dict.fromkeys(self.statement()))
         self.take("}")
+        self.depth -= 1
         return list(nodes)
 
     def statement(self) -> list[str]:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from polydag.errors import DataError
 from polydag.graph import Graph
 
+MOST_NODES = 20_000  # a graph is kept as matrices of this many rows and columns
+
 
 class ParsedEdge(NamedTuple):
     """An edge as read from a file; `place` is its position for error messages: `line 3`."""
@@ -41,11 +43,18 @@ def assemble(nodes: Iterable[str], edges: Sequence[ParsedEdge], *, closed: bool 
                 f"({seen[pair].place}). Keep one; if its direction is unknown, make it undirected."
             )
         seen[pair] = edge
+    if len(names) > MOST_NODES:
+        raise DataError(f"the file has {len(names)} nodes, more than the {MOST_NODES} that a graph can have.")
     return Graph.from_edges(
         list(names),
         (edge[:3] for edge in edges if edge.directed),
         undirected=(edge[:3] for edge in edges if not edge.directed),
     )
+
+
+def shortened(text: str) -> str:
+    """A value in an error message, in quotes and of readable length."""
+    return repr(text) if len(text) <= 60 else f"{text[:50]!r} … ({len(text)} characters)"
 
 
 def number(text: str, place: str) -> float:
@@ -55,7 +64,7 @@ def number(text: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise DataError(f"{place}: the weight {text!r} is not a finite number.")
+        raise DataError(f"{place}: the weight {shortened(text)} is not a finite number.")
     return value
 
 
@@ -64,4 +73,4 @@ def truth(text: str, place: str) -> bool:
     try:
         return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
     except KeyError:
-        raise DataError(f"{place}: {text!r} is neither true nor false.") from None
+        raise DataError(f"{place}: {shortened(text)} is neither true nor false.") from None

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import DataError
+from polydag.formats.parsing.csv_text import csv_text
+from polydag.formats.parsing.graph_from_edges import shortened
 
 IntMatrix = NDArray[np.int64]
 
@@ -27,10 +29,7 @@ def matrix_from_text(text: str) -> tuple[IntMatrix, list[str]]:
                 raise DataError(
                     f"{place}: rows must have the names of the columns, in the same order; got {row[0]!r}."
                 )
-            try:
-                rows.append([int(cell) for cell in row[1:]])
-            except ValueError as error:
-                raise DataError(f"{place}: entries must be whole numbers ({error}).") from error
+            rows.append([_entry(cell, place) for cell in row[1:]])
     except csv.Error as error:
         raise DataError(f"line {reader.line_num}: not valid CSV ({error}).") from error
     if len(rows) != len(names):
@@ -38,13 +37,18 @@ def matrix_from_text(text: str) -> tuple[IntMatrix, list[str]]:
     return np.array(rows, dtype=np.int64).reshape(len(names), len(names)), names
 
 
+def _entry(cell: str, place: str) -> int:
+    try:
+        if len(cell) < 19:  # longer numbers need not fit into 64 bits
+            return int(cell)
+    except ValueError:
+        pass
+    raise DataError(f"{place}: entries must be small whole numbers; got {shortened(cell)}.")
+
+
 def matrix_to_text(matrix: IntMatrix, names: tuple[str, ...]) -> str:
     """The matrix as CSV; in R, `as.matrix(read.csv(file, row.names = 1, check.names = FALSE))` reads it."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["", *names])
-    writer.writerows([name, *row] for name, row in zip(names, matrix.tolist(), strict=True))
-    return out.getvalue()
+    return csv_text([["", *names], *([name, *row] for name, row in zip(names, matrix.tolist(), strict=True))])
 
 
 def square(matrix: ArrayLike, allowed: tuple[int, ...], what: str) -> IntMatrix:
