@@ -94,7 +94,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"fingerprint cannot be read: No such file"):
+    with pytest.raises(UsageError, match="nothing to resume"):
         checkpoint.read_fingerprint(tmp_path)
     (tmp_path / checkpoint.FINGERPRINT).write_text("{half")
     with pytest.raises(DataError, match=r"fingerprint is damaged.*--force"):

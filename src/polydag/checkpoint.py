@@ -84,6 +84,8 @@ def has_pieces(folder: str | os.PathLike[str]) -> bool:
 def read_fingerprint(folder: str | os.PathLike[str]) -> dict[str, str]:
     """The fingerprint of the computation whose pieces are in the folder."""
     path = Path(folder) / FINGERPRINT
+    if not path.exists():
+        raise UsageError(f"There is nothing to resume: {folder} holds no interrupted run.")
     try:
         content = json.loads(sealed_files.read(path, "fingerprint"))
     except DataError as error:

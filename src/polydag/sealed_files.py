@@ -3,8 +3,8 @@
 A sealed file is one line of ASCII, `polydag <kind> 1 sha256:<digest>`, and then the contents. `read` compares
 the digest before anything interprets the contents, so damage of any sort (a flipped bit, a missing end,
 another file under the same name) raises one `DataError` that names the file. A new layout of the contents is
-a new `kind`. `read_arrays` and `write_arrays` keep arrays, without pickles. `replace_file` is the atomic write
-alone, for files that other programs read.
+a new `kind`. `read_arrays` and `write_arrays` keep arrays, without pickles. `replace_file` is the atomic
+write alone, for files that other programs read.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, A
     import numpy as np
 
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(out, allow_pickle=False, **arrays)
     write(path, kind, out.getvalue())
 
 
