@@ -190,6 +190,11 @@ def test_compare_reads_any_format_and_run_folders(data: str) -> None:
     assert "SHD" in Outcome("compare", "truth.dot", "run").out
     perfect = json.loads(Outcome("compare", "truth.json", "truth.dot", "--format", "json").out)
     assert perfect["shd"] == 0
+    both = json.loads(Outcome("compare", "truth.json", "run", "truth.dot", "--format", "json").out)
+    assert both == {"run": found, "truth.dot": perfect}
+    table = Outcome("compare", "truth.json", "run", "truth.dot").out
+    assert "truth.dot" in table
+    assert "arrowhead recall" in table
 
 
 @pytest.mark.parametrize("ending", [".dot", ".graphml", ".csv", ".json", ".dagitty", ".pcalg.csv", ".svg"])

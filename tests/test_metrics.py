@@ -46,10 +46,12 @@ def hand_made() -> tuple[Graph, Graph]:
 def test_hand_made_case() -> None:
     true, estimate = hand_made()
     counts = metrics.confusion(true=true, estimate=estimate)
-    assert counts == (1, 2, 2, 1)
+    assert counts == (1, 1, 1, 2, 1)
+    assert (counts.adjacency_precision, counts.adjacency_recall) == (3 / 5, 3 / 4)
+    assert metrics.arrowheads(true=true, estimate=estimate) == (1, 4, 3)
     assert (counts.n_true, counts.n_estimated) == (4, 5)
     assert metrics.shd(true=true, estimate=estimate) == 5
-    assert metrics.reversed_edges(true=true, estimate=estimate) == 2
+    assert metrics.reversed_edges(true=true, estimate=estimate) == 1
     assert metrics.tpr(true=true, estimate=estimate) == 1 / 4
     assert metrics.recall(true=true, estimate=estimate) == 1 / 4
     assert metrics.precision(true=true, estimate=estimate) == 1 / 5
@@ -60,7 +62,7 @@ def test_hand_made_case() -> None:
 
 def test_the_formulas_of_the_linked_rows_tables() -> None:
     """The paper's TP includes reversed edges: Table 2, GES on Toeplitz rows with s0 = 400 (rounded)."""
-    counts = metrics.Confusion(correct=60, reversed=55, extra=329, missing=285)
+    counts = metrics.Confusion(correct=60, reversed=50, undirected=5, extra=329, missing=285)
     assert counts.n_true == 400
     assert counts.shd == 329 + (400 - 115) + 55
     assert counts.jaccard == pytest.approx(0.16, abs=0.005)
@@ -78,7 +80,7 @@ def edge_kind(graph: Graph, a: str, b: str) -> str:
 @given(graph_pairs())
 def test_confusion_by_a_loop_over_pairs(pair: tuple[Graph, Graph]) -> None:
     true, estimate = pair
-    correct = changed = extra = missing = 0
+    correct = opposite = undirected = extra = missing = 0
     for a, b in combinations(true.names, 2):
         ours, theirs = edge_kind(true, a, b), edge_kind(estimate, a, b)
         if ours == theirs:
@@ -87,14 +89,16 @@ def test_confusion_by_a_loop_over_pairs(pair: tuple[Graph, Graph]) -> None:
             extra += 1
         elif theirs == "none":
             missing += 1
+        elif "--" in (ours, theirs):
+            undirected += 1
         else:
-            changed += 1
+            opposite += 1
     counts = metrics.confusion(true=true, estimate=estimate)
-    assert counts == (correct, changed, extra, missing)
+    assert counts == (correct, opposite, undirected, extra, missing)
     assert counts.n_true == true.n_edges
     assert counts.n_estimated == estimate.n_edges
     assert counts.fdr == pytest.approx(1 - counts.precision)
-    assert metrics.shd(true=true, estimate=estimate) == extra + missing + changed
+    assert metrics.shd(true=true, estimate=estimate) == extra + missing + opposite + undirected
     if counts.correct:
         assert counts.f1 == pytest.approx(2 / (1 / counts.precision + 1 / counts.recall))
 
@@ -117,6 +121,34 @@ def test_shd_as_gadjid(A: Mask, seed: int) -> None:
     assert metrics.shd(true=Graph(A), estimate=Graph(B)) == expected
 
 
+@quick
+@given(graph_pairs())
+def test_adjacencies_are_those_of_skeletons_and_arrowheads_those_of_directed_edges(
+    pair: tuple[Graph, Graph],
+) -> None:
+    def undirected(graph: Graph) -> Graph:
+        return Graph(graph.adjacency | graph.adjacency.T, graph.names)
+
+    def directed(graph: Graph) -> Graph:
+        return Graph(graph.adjacency & ~graph.adjacency.T, graph.names)
+
+    true, estimate = pair
+    counts = metrics.confusion(true=true, estimate=estimate)
+    skeletons = metrics.confusion(true=undirected(true), estimate=undirected(estimate))
+    assert (counts.adjacency_precision, counts.adjacency_recall) == (skeletons.precision, skeletons.recall)
+    heads = metrics.arrowheads(true=true, estimate=estimate)
+    arrows = metrics.confusion(true=directed(true), estimate=directed(estimate))
+    assert (heads.precision, heads.recall) == (arrows.precision, arrows.recall)
+
+
+def test_a_perfect_skeleton_without_directions_finds_every_adjacency_and_no_arrowhead() -> None:
+    true = Graph.from_edges("abc", ["ab", "bc"])
+    table = metrics.compare(true=true, estimate=Graph.from_edges("abc", undirected=["ab", "bc"]))
+    assert (table["adjacency_precision"], table["adjacency_recall"]) == (1.0, 1.0)
+    assert (table["arrowhead_precision"], table["arrowhead_recall"]) == (1.0, 0.0)
+    assert (table["reversed"], table["undirected"]) == (0, 2)
+
+
 def test_shd_cpdag_is_zero_exactly_between_equivalent_dags() -> None:
     for A, B in combinations(oracles.all_dags(3), 2):
         true, estimate = Graph(A), Graph(B)
@@ -128,7 +160,7 @@ def test_shd_cpdag_is_zero_exactly_between_equivalent_dags() -> None:
 
 def test_nothing_to_find_and_nothing_claimed() -> None:
     empty, edge = Graph.from_edges("ab"), Graph.from_edges("ab", ["ab"])
-    assert metrics.confusion(true=empty, estimate=empty)[:] == (0, 0, 0, 0)
+    assert metrics.confusion(true=empty, estimate=empty)[:] == (0, 0, 0, 0, 0)
     for name in ("tpr", "recall", "precision", "f1", "jaccard"):
         assert getattr(metrics, name)(true=empty, estimate=empty) == 1.0
     assert metrics.fdr(true=edge, estimate=empty) == 0.0

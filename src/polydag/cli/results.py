@@ -66,5 +66,5 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
     for note in result.notes:
         say(console, f"[yellow]Note:[/yellow] {plain(note)}")
     if comparison:
-        console.print(comparison_table(comparison))
+        console.print(comparison_table({"value": comparison}))
     say(console, f"[bold]Run folder:[/bold] {plain(folder)} (picture: {plain(folder / 'graph.svg')})")

@@ -5,7 +5,9 @@ All arguments are keyword-only, and nodes are matched by name.
 
 from polydag.metrics.adjustment import AdjustmentDistance, ancestor_aid, parent_aid
 from polydag.metrics.edges import (
+    Arrowheads,
     Confusion,
+    arrowheads,
     confusion,
     f1,
     fdr,
@@ -23,10 +25,12 @@ from polydag.metrics.summary import compare
 
 __all__ = [
     "AdjustmentDistance",
+    "Arrowheads",
     "Confusion",
     "PrCurve",
     "RocCurve",
     "ancestor_aid",
+    "arrowheads",
     "average_precision",
     "compare",
     "confusion",

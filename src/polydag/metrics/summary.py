@@ -8,7 +8,7 @@ from collections.abc import Callable
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.metrics.adjustment import AdjustmentDistance, ancestor_aid, parent_aid
-from polydag.metrics.edges import confusion, shd_cpdag
+from polydag.metrics.edges import arrowheads, confusion, shd_cpdag
 
 
 def compare(*, true: Graph, estimate: Graph) -> dict[str, float]:
@@ -17,12 +17,17 @@ def compare(*, true: Graph, estimate: Graph) -> dict[str, float]:
     The normalised adjustment distances are NaN if either graph is neither a DAG nor a CPDAG.
     """
     counts = confusion(true=true, estimate=estimate)
+    heads = arrowheads(true=true, estimate=estimate)
     return {
         "true_edges": counts.n_true,
         "estimated_edges": counts.n_estimated,
         **counts._asdict(),
         "shd": counts.shd,
         "shd_cpdag": shd_cpdag(true=true, estimate=estimate),
+        "adjacency_precision": counts.adjacency_precision,
+        "adjacency_recall": counts.adjacency_recall,
+        "arrowhead_precision": heads.precision,
+        "arrowhead_recall": heads.recall,
         "tpr": counts.recall,
         "fdr": counts.fdr,
         "precision": counts.precision,

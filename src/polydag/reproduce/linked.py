@@ -82,8 +82,8 @@ def unordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Arr
     for name, learner in learners.items():
         for label, given in ((name, sample.rows), (f"{name}-L", rows)):
             counts = metrics.confusion(true=truth, estimate=learner.fit(given).graph_)
-            pairs = counts.correct + counts.reversed
-            row = (counts.n_estimated, pairs, counts.extra, counts.reversed, counts.jaccard, counts.shd)
+            other_way = counts.reversed + counts.undirected
+            row = (counts.n_estimated, counts.joined, counts.extra, other_way, counts.jaccard, counts.shd)
             found[label] = np.array(row, dtype=float)
     return found
 

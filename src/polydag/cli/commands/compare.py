@@ -1,7 +1,8 @@
-"""`polydag compare`: how far a graph is from the truth."""
+"""`polydag compare`: how far graphs are from the truth, or from each other."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +21,15 @@ LABELS = {
     "estimated_edges": "edges in the estimate",
     "correct": "correct",
     "reversed": "reversed",
+    "undirected": "directed in only one of them",
     "extra": "extra",
     "missing": "missing",
     "shd": "SHD (structural Hamming distance)",
     "shd_cpdag": "SHD of the CPDAGs",
-    "precision": "precision",
-    "recall": "recall (TPR)",
-    "fdr": "FDR",
-    "f1": "F1",
+    "adjacency_precision": "adjacency precision",
+    "adjacency_recall": "adjacency recall",
+    "arrowhead_precision": "arrowhead precision",
+    "arrowhead_recall": "arrowhead recall",
     "jaccard": "Jaccard index of the skeletons",
     "parent_aid": "parent adjustment distance",
     "ancestor_aid": "ancestor adjustment distance",
@@ -35,35 +37,44 @@ LABELS = {
 
 
 def command(
-    truth: Annotated[Path, typer.Argument(help="The true graph: a file in any format, or a run folder.")],
-    estimate: Annotated[Path, typer.Argument(help="The estimated graph, likewise.")],
+    truth: Annotated[
+        Path,
+        typer.Argument(help="The truth, or the run to compare with: a file in any format, or a run folder."),
+    ],
+    estimates: Annotated[list[Path], typer.Argument(help="One or more other graphs, likewise.")],
     output: OutputFormat = Format.text,
     debug: Debug = False,
 ) -> None:
-    """Compare an estimated graph with the truth.
+    """Compare one or more graphs with the truth, or with another run.
 
-    Nodes are matched by name. Formats: .json .csv .dot .graphml .bif .dagitty .pcalg.csv .causallearn.csv
+    Nodes are matched by name. An undirected edge between variables that the truth connects counts for
+    adjacency, and apart from reversed edges.
 
-    Example: polydag compare sim/truth.json runs/data-notears-1
+    Formats: .json .csv .dot .graphml .bif .dagitty .pcalg.csv .causallearn.csv
+
+    Example: polydag compare sim/truth.json runs/data-notears-1 runs/data-ges-1
     """
     from polydag import metrics
     from polydag.cli.graphs import read_graph
     from polydag.cli.output import as_json, out
 
-    found = metrics.compare(true=read_graph(truth), estimate=read_graph(estimate))
+    true = read_graph(truth)
+    found = {str(path): metrics.compare(true=true, estimate=read_graph(path)) for path in estimates}
     if output is Format.json:
-        as_json(found)
+        as_json(found if len(found) > 1 else next(iter(found.values())))
     else:
-        out().print(comparison_table(found))
+        names = found if len(found) > 1 else {"value": found[str(estimates[0])]}
+        out().print(comparison_table(names))
 
 
-def comparison_table(found: dict[str, float]) -> Table:
-    """All metrics, one a line."""
-    from polydag.cli.output import table
+def comparison_table(found: Mapping[str, Mapping[str, float]]) -> Table:
+    """All metrics, one a line, and one column for each estimate."""
+    from polydag.cli.output import plain, table
 
-    result = table(("compared with the truth", "value"), numbers=("value",))
+    names = [plain(name) for name in found]
+    result = table(("compared with the truth", *names), numbers=names)
     for key, label in LABELS.items():
-        result.add_row(label, _shown(found[key]))
+        result.add_row(label, *(_shown(own[key]) for own in found.values()))
     return result
 
 

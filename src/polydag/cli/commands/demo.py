@@ -101,7 +101,7 @@ def _show(outcome: Outcome) -> None:
         rows.add_row(
             plain(by),
             str(found["estimated_edges"]),
-            str(found["correct"] + found["reversed"]),
+            str(found["true_edges"] - found["missing"]),
             str(found["correct"]) if found["directed"] else "none given",
             str(found["extra"]),
             str(found["shd"]),
