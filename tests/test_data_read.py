@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import gzip
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import polydag.data.readers.csv
 from polydag import data
 from polydag.errors import DataError, UsageError
 from polydag.stats import GaussianStats
@@ -192,8 +194,8 @@ BAD_FILES: list[tuple[str, bytes | None, str]] = [
     ("bare.csv", b"1.5,2\n3,4\n5,6\n", r"bare\.csv, line 1 holds numbers"),
     ("latin.csv", b"a,b\n1,caf\xe9\n2,th\xe9\n", r"latin\.csv, column b is not valid text.*UTF-8"),
     ("broken.csv.gz", b"not gzip at all", r"broken\.csv\.gz cannot be decompressed"),
-    ("broken.parquet", b"PAR1 rubbish", r"broken\.parquet is not a readable Parquet file"),
-    ("broken.arrow", b"ARROW1 rubbish", r"broken\.arrow is not a readable Arrow file"),
+    ("broken.parquet", b"PAR1 rubbish", r"broken\.parquet is damaged or cannot be read"),
+    ("broken.arrow", b"ARROW1 rubbish", r"broken\.arrow is damaged, or not an Arrow file"),
     ("table.xlsx", b"PK", r"table\.xlsx: unknown file format.*\.csv.*\.parquet.*sqlite"),
 ]
 
@@ -334,3 +336,51 @@ def test_importing_the_package_stays_light() -> None:
     code = f"import sys, polydag.data; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_compressed_file_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.csv.gz"
+    rows.write_bytes(gzip.compress(b"a,b\n" + b"0.5,1.5\n" * 1_000_000))
+    assert rows.stat().st_size < 40_000
+    monkeypatch.setattr(os, "sysconf", lambda name: 1024)
+    with pytest.raises(DataError, match=r"rows\.csv\.gz expands to more than .* memory"):
+        data.read(rows)
+    assert data.gaussian_stats(rows).n == 1_000_000  # a stream needs no memory for the rows
+    monkeypatch.setattr(polydag.data.readers.csv, "_LONGEST_LINE", 1000)
+    line = tmp_path / "line.csv.gz"
+    line.write_bytes(gzip.compress(bytes(100_000)))
+    with pytest.raises(DataError, match=r"line\.csv\.gz has a line of more than 1000"):
+        data.gaussian_stats(line)
+
+
+def test_a_wrong_checksum_of_a_compressed_file_is_noticed(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"a,b\n" + b"0.5,1.5\n0.7,2.5\n" * 100))
+    packed[-6] ^= 1
+    (tmp_path / "x.csv.gz").write_bytes(packed)
+    with pytest.raises(DataError, match=r"x\.csv\.gz cannot be decompressed: CRC"):
+        data.read(tmp_path / "x.csv.gz")
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".feather"])
+def test_an_arrow_file_that_ends_its_reader_does_not_end_us(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(pd.DataFrame({"a": [0.5, 1.5], "b": ["x", "y"]}), tmp_path / f"x{suffix}")
+    suicidal = tmp_path / "program.py"
+    suicidal.write_text("import os\nos.abort()\n")
+    monkeypatch.setattr(Path, "with_name", lambda self, name: suicidal)
+    for read in (data.read, data.gaussian_stats):
+        with pytest.raises(DataError, match=rf"x\{suffix} is damaged.*end the program"):
+            read(path)
+
+
+def test_arrow_values_are_validated(tmp_path: Path) -> None:
+    offsets = pa.py_buffer(np.array([0, 2, 1, 2], dtype=np.int32))
+    text = pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"xy"))
+    batch = pa.RecordBatch.from_arrays([text], names=["a"])
+    with pa.ipc.new_stream(tmp_path / "x.arrow", batch.schema) as stream:
+        stream.write_batch(batch)
+    with pytest.raises(DataError, match=r"x\.arrow is damaged"):
+        data.read(tmp_path / "x.arrow")

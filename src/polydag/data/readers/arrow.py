@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.data.readers.interface import Location, Reader, existing_file, select_columns
+from polydag.data.readers._arrow_validation import batches, open_reader
+from polydag.data.readers.interface import (
+    Location,
+    Reader,
+    existing_file,
+    reporting_damage,
+    select_columns,
+)
 from polydag.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,46 +33,41 @@ def to_frame(table: Any, label: str) -> pd.DataFrame:
             raise DataError(
                 f"{label}, column {field.name} holds {field.type}. Each cell must be one number or one label."
             )
-    return table.to_pandas()  # type: ignore[no-any-return]
+    with reporting_damage(label):
+        return table.to_pandas()  # type: ignore[no-any-return]
 
 
-def _open(location: Location) -> Any:
-    import pyarrow as pa
-
-    mapped = pa.memory_map(str(existing_file(location)))
-    try:
-        return pa.ipc.open_file(mapped)
-    except pa.ArrowInvalid:
-        mapped.seek(0)
-    try:
-        return pa.ipc.open_stream(mapped)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{location.label} is not a readable Arrow file: {error}.") from None
+def _validate(location: Location) -> None:
+    """Raise `DataError` for a damaged file. A process of its own reads it: some damage would end this one."""
+    path = existing_file(location)
+    program = Path(__file__).with_name("_arrow_validation.py")
+    done = subprocess.run([sys.executable, "-I", str(program), str(path.absolute())], capture_output=True)
+    if done.returncode == 0:
+        return
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    reason = last.partition(": ")[2] if done.returncode == 1 else "its contents end the program that reads it"
+    raise DataError(f"{location.label} is damaged, or not an Arrow file: {reason.rstrip('.')}.")
 
 
 def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
-    import pyarrow as pa
-
-    reader = _open(location)
-    chosen = select_columns(reader.schema.names, columns, location.label)
-    try:
-        if hasattr(reader, "num_record_batches"):
-            for i in range(reader.num_record_batches):
-                yield reader.get_batch(i).select(chosen)
-        else:
-            for batch in reader:
-                yield batch.select(chosen)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{location.label} is damaged: {error}.") from None
+    _validate(location)
+    with reporting_damage(location.label):
+        reader = open_reader(location.address)
+        chosen = select_columns(reader.schema.names, columns, location.label)
+        for batch in batches(reader):
+            yield batch.select(chosen)
 
 
 def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
     import pyarrow as pa
 
-    schema = _open(location).schema
-    chosen = select_columns(schema.names, columns, location.label)
-    schema = pa.schema([schema.field(name) for name in chosen])
-    return to_frame(pa.Table.from_batches(_batches(location, chosen), schema=schema), location.label)
+    _validate(location)
+    with reporting_damage(location.label):
+        reader = open_reader(location.address)
+        chosen = select_columns(reader.schema.names, columns, location.label)
+        schema = pa.schema([reader.schema.field(name) for name in chosen], reader.schema.metadata)
+        table = pa.Table.from_batches((batch.select(chosen) for batch in batches(reader)), schema=schema)
+    return to_frame(table, location.label)
 
 
 READER = Reader("Arrow", (".arrow", ".feather", ".ipc"), _frame, _batches)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from polydag.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+_LONGEST_LINE = 1 << 26  # characters
+
 
 def _separator(location: Location) -> str:
     return "\t" if location.address.lower().removesuffix(".gz").endswith(".tsv") else ","
@@ -25,17 +29,46 @@ def _separator(location: Location) -> str:
 def _records(location: Location) -> Iterator[tuple[int, list[str]]]:
     """The line number at which each record ends, and its cells; blank lines are skipped, as in Arrow."""
     path = existing_file(location)
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    opener = gzip.open if _is_compressed(location) else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
-            reader = csv.reader(file, delimiter=_separator(location))
+            reader = csv.reader(_lines(file, location), delimiter=_separator(location))
             for record in reader:
                 if record:
                     yield reader.line_num, record
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{location.label} cannot be decompressed: {error}.") from None
     except csv.Error as error:
         raise DataError(f"{location.label}, line {reader.line_num}: {error}.") from None
+
+
+def _lines(file: Any, location: Location) -> Iterator[str]:
+    """The lines of a file; one that would fill the memory is refused."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise DataError(f"{location.label} has a line of more than {_LONGEST_LINE} characters.")
+        yield line
+
+
+def _is_compressed(location: Location) -> bool:
+    return location.address.lower().endswith(".gz")
+
+
+def _check_compressed(location: Location) -> None:
+    """Decompress once without keeping anything: the checksum must be right, the text must fit in memory."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 1 << 36
+    size = 0
+    try:
+        with gzip.open(existing_file(location)) as file:
+            while chunk := file.read(1 << 20):
+                size += len(chunk)
+                if size > memory:
+                    raise DataError(
+                        f"{location.label} expands to more than the {memory >> 30} GB of memory that this "
+                        "machine has. Make a file with fewer rows or columns."
+                    )
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{location.label} cannot be decompressed: {error}.") from None
 
 
 def _header(location: Location) -> list[str]:
@@ -104,6 +137,8 @@ def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
+    if _is_compressed(location):
+        _check_compressed(location)
     chosen = select_columns(_header(location), columns, location.label)
     convert = arrow_csv.ConvertOptions(include_columns=chosen, strings_can_be_null=True)
     try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polydag.errors import DataError
+from polydag.errors import DataError, PolydagError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,22 @@ class Reader(NamedTuple):
     frame: Callable[[Location, Sequence[str] | None], pd.DataFrame]
     batches: Callable[[Location, Sequence[str] | None], Iterator[Any]]
     locate: Callable[[Location, int], str] = row_number
+
+
+@contextmanager
+def reporting_damage(label: str) -> Iterator[None]:
+    """Turn what a foreign library raises on a damaged file into one `DataError` that names the file."""
+    try:
+        yield
+    except (PolydagError, Warning):
+        raise
+    except MemoryError as error:
+        raise DataError(
+            f"{label} needs more memory than there is ({error}). It is damaged, or too large to read at once."
+        ) from None
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DataError(f"{label} is damaged or cannot be read: {reason}.") from None
 
 
 def existing_file(location: Location) -> Path:

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polydag.data.readers.interface import BATCH_ROWS, Location, Reader, select_columns
+from polydag.data.readers.interface import BATCH_ROWS, Location, Reader, reporting_damage, select_columns
 from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +64,12 @@ def _lacks_file(database: str) -> bool:
 
 @contextmanager
 def _result(location: Location) -> Iterator[Any]:
+    with reporting_damage(location.label), _query_result(location) as result:
+        yield result
+
+
+@contextmanager
+def _query_result(location: Location) -> Iterator[Any]:
     url = _url(location.address)
     import sqlalchemy
     from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
