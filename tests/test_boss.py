@@ -171,6 +171,8 @@ def test_the_estimator() -> None:
     assert model.score_ == pytest.approx(boss(GaussianStats.from_data(X), penalty=2.0).score)
     assert set(model.order_) == set(dag.names)
     assert model.dag_.is_dag
+    assert model.penalty_ == pytest.approx(2.0)
+    assert BOSS().fit(X).score_ == pytest.approx(BOSS(penalty=BOSS().fit(X).penalty_).fit(X).score_)
     labels = (X > 0).astype(str)
     assert BOSS().fit(labels).score_ == pytest.approx(boss(DiscreteCounts.from_data(labels)).score)
     first, *_ = dag.edges()

@@ -482,6 +482,15 @@ def test_bad_input_is_named() -> None:
     assert pc(unused).adjacency.tolist() == pc(DiscreteCounts.from_data(labels)).adjacency.tolist()
 
 
+def test_the_automatic_level_falls_with_rows_and_variables() -> None:
+    X = sample(random_dag(np.random.default_rng(3), 6), 400, np.random.default_rng(4))
+    model = PC(alpha="auto").fit(X)
+    assert model.alpha_ == pytest.approx(3 / (X.shape[1] * 20))
+    assert (model.pvalues_ == PC(alpha=model.alpha_).fit(X).pvalues_).to_numpy().any()
+    assert model.graph_ == PC(alpha=model.alpha_).fit(X).graph_
+    assert PC(alpha="auto").fit(X[:20]).alpha_ == 0.05
+
+
 def test_one_column_is_a_graph_without_edges() -> None:
     assert PC().fit(np.arange(10.0)[:, None]).graph_.n_edges == 0
 

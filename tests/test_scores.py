@@ -14,6 +14,7 @@ from scipy import stats as distributions
 
 from polydag.errors import DataError, UsageError
 from polydag.scores import SCORES, ParentSets, gains_by_family, kind_of, make_score, total_score
+from polydag.scores.penalty import GAMMA
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 COMPILED = [name for name, score in SCORES.items() if hasattr(score, "gains")]
@@ -93,6 +94,20 @@ def test_bic_is_the_least_squares_likelihood_less_the_penalty(seed: int, k: int,
     expected = distributions.norm.logpdf(residual, scale=scale).sum() - penalty * (k + 2) / 2 * math.log(n)
     score = make_score("bic", GaussianStats.from_data(X), penalty=penalty)
     assert score.local_score(0, range(1, 1 + k)) == pytest.approx(expected, rel=1e-9)
+
+
+@given(seed=seeds, k=st.integers(0, 4))
+@settings(max_examples=20, deadline=None)
+def test_the_automatic_penalty_adds_a_price_for_the_number_of_variables(seed: int, k: int) -> None:
+    stats = GaussianStats.from_data(gaussian_rows(seed))
+    plain, extended = (make_score("bic", stats, penalty=penalty) for penalty in (1.0, "auto"))
+    parents = [1, 2, 3, 4][:k]
+    price = (k + 2) * GAMMA * math.log(stats.d)
+    assert plain.local_score(0, parents) - extended.local_score(0, parents) == pytest.approx(price)
+    discount = 1 + 2 * GAMMA * math.log(stats.d) / math.log(stats.n)
+    same = make_score("bic", stats, penalty=discount)
+    assert same.local_score(0, parents) == pytest.approx(extended.local_score(0, parents))
+
 
 
 def test_a_family_that_fits_anything_is_worth_nothing() -> None:
@@ -244,7 +259,7 @@ def test_unknown_score_lists_the_known_ones() -> None:
     [
         ("bic", "bdeu", {}, "for numbers and needs GaussianStats; got DiscreteCounts"),
         ("bdeu", "bic", {}, "for labels and needs DiscreteCounts; got GaussianStats"),
-        ("bic", "bic", {"penalty": 0.0}, "penalty must be a number above 0; got 0.0"),
+        ("bic", "bic", {"penalty": 0.0}, "penalty must be 'auto' or a number above 0; got 0.0"),
         ("bic", "bic", {"ess": 1.0}, "no option ess; its options are penalty"),
         ("k2", "k2", {"ess": 1.0}, "no option ess; it has no options"),
         ("bdeu", "bdeu", {"equivalent_sample_size": -1.0}, "above 0; got -1.0"),

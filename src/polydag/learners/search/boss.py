@@ -8,6 +8,7 @@ from typing import Any
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.search.equivalence import EquivalenceLearner, Found
 from polydag.scores import Score
+from polydag.scores.penalty import Penalty
 from polydag.search.boss.search import boss
 
 
@@ -19,9 +20,9 @@ class BOSS(EquivalenceLearner):
 
     Parameters
     ----------
-    penalty : float
-        The penalty discount of scores that have one, such as "bic": each edge costs this many times
-        `½ log n`.
+    penalty : float or "auto"
+        What an edge costs, for scores that have a penalty, such as "bic": this many times `½ log n`, or by
+        the extended BIC, which adds a price that grows with the number of variables.
     score : str
         A name in `polydag.scores.SCORES`, or "auto": BIC for numbers and BDeu for labels. For numbers there
         are "bic" and "bge" (which scores standardised columns), for labels "bdeu", "bds" and "k2".
@@ -39,6 +40,8 @@ class BOSS(EquivalenceLearner):
     ----------
     score_ : float
         The score of the class.
+    penalty_ : float
+        The penalty as a multiple of `½ log n`, where the score has one.
     dag_ : Graph
         One DAG of the class.
     notes_ : tuple of str
@@ -71,7 +74,7 @@ class BOSS(EquivalenceLearner):
     def __init__(
         self,
         *,
-        penalty: float = 1.0,
+        penalty: Penalty = "auto",
         score: str = "auto",
         score_options: Mapping[str, Any] | None = None,
         max_parents: int | None = None,

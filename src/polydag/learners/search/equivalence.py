@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -13,9 +14,10 @@ from polydag import orientation
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
-from polydag.parameters import Constraint, Instance, number, optional, whole
+from polydag.parameters import Constraint, Instance, optional, whole
 from polydag.regression.class_weights import class_and_member
 from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.scores.penalty import PENALTY, Penalty, edge_price
 from polydag.sources.checked import discrete_counts, gaussian_statistics
 from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
@@ -45,6 +47,8 @@ class EquivalenceLearner(StructureLearner):
     ----------
     score_ : float
         The score of the class.
+    penalty_ : float
+        The penalty as a multiple of `½ log n`, where the score has one.
     dag_ : Graph
         One DAG of the class.
     notes_ : tuple of str
@@ -52,18 +56,19 @@ class EquivalenceLearner(StructureLearner):
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "penalty": number(above=0),
+        "penalty": PENALTY,
         "score": ScoreName("auto"),
         "score_options": optional(Instance(Mapping, "a mapping of options of the score")),
         "max_parents": optional(whole(least=0)),
     }
 
-    penalty: float
+    penalty: Penalty
     score: str
     score_options: Mapping[str, Any] | None
     max_parents: int | None
     knowledge: Knowledge | None
     score_: float
+    penalty_: float
     dag_: Graph
     notes_: tuple[str, ...]
 
@@ -78,6 +83,8 @@ class EquivalenceLearner(StructureLearner):
         options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
         # A prior with a scale is for standardised columns; weights stay in the units of the data.
         score = spec.make(standardized(stats) if spec.standardised else stats, **options)
+        if "penalty" in options:
+            self.penalty_ = edge_price(options["penalty"], stats.n, len(stats.names)) / (0.5 * math.log(stats.n))
         max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
         found = self._search(score, masks, max_parents)

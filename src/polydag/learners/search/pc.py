@@ -12,9 +12,9 @@ from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.learners.base import StructureLearner
-from polydag.parameters import Constraint, Number, one_of, optional, whole
+from polydag.parameters import Constraint, Either, Number, one_of, optional, whole
 from polydag.regression.class_weights import class_and_member
-from polydag.search.pc import COLLIDERS, SeparatingSets, pc
+from polydag.search.pc import COLLIDERS, SeparatingSets, automatic_level, pc
 from polydag.sources.checked import discrete_counts, gaussian_statistics
 from polydag.sources.interface import Source
 from polydag.stats import CountTables, GaussianStats, Regimes
@@ -29,8 +29,9 @@ class PC(StructureLearner):
 
     Parameters
     ----------
-    alpha : float
-        The level of the tests: an edge stays while all its p-values are at most this.
+    alpha : float or "auto"
+        The level of the tests: an edge stays while all its p-values are at most this. "auto" is
+        `3 / (d √n)` for n rows and d variables, at most 0.05.
     test : {"auto", "fisher-z", "g2"}
         Fisher's z for numbers, G² for categories. "auto" looks at the data: a `Table` knows the kinds of its
         columns; in a DataFrame, text, categories and truth values are labels.
@@ -56,6 +57,8 @@ class PC(StructureLearner):
         With "majority", always the CPDAG of some DAG (directed further where knowledge says so).
     dag_ : Graph
         One DAG that agrees with it; weights are its least-squares coefficients (1 for labels).
+    alpha_ : float
+        The level that was used.
     pvalues_ : DataFrame
         The largest p-value among all tests of each pair, by name; NaN where none was made.
     separating_sets_ : mapping of frozenset to frozenset
@@ -85,7 +88,7 @@ class PC(StructureLearner):
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "alpha": Number(above=0, most=1 - 1e-12),
+        "alpha": Either(one_of("auto"), Number(above=0, most=1 - 1e-12)),
         "test": one_of("auto", "fisher-z", "g2"),
         "colliders": one_of(*COLLIDERS),
         "max_conditioning": optional(whole(least=0)),
@@ -93,6 +96,7 @@ class PC(StructureLearner):
     }
 
     dag_: Graph
+    alpha_: float
     notes_: tuple[str, ...]
     pvalues_: pd.DataFrame
     separating_sets_: SeparatingSets
@@ -102,7 +106,7 @@ class PC(StructureLearner):
     def __init__(
         self,
         *,
-        alpha: float = 0.01,
+        alpha: float | Literal["auto"] = 0.01,
         test: Literal["auto", "fisher-z", "g2"] = "auto",
         colliders: Literal["majority", "conservative"] = "majority",
         max_conditioning: int | None = None,
@@ -122,9 +126,10 @@ class PC(StructureLearner):
         stats = _statistics(source, self.test)
         names = stats.names
         max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
+        self.alpha_ = automatic_level(stats) if self.alpha == "auto" else self.alpha
         result = pc(
             stats,
-            alpha=self.alpha,
+            alpha=self.alpha_,
             colliders=self.colliders,
             max_conditioning=max_conditioning,
             knowledge=knowledge_masks(self.knowledge, names),

@@ -1,8 +1,8 @@
 """The Bayesian information criterion of linear Gaussian families (Schwarz 1978), with a penalty discount.
 
 `local_score = log-likelihood - penalty · k/2 · log n`, with `k = |parents| + 2` (coefficients, intercept,
-error variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount. A
-family may have at most `n - 3` parents: with more, the fit is perfect whatever the data, and the score is
+error variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount.
+With `penalty="auto"` it is the extended BIC (`polydag.scores.penalty`). A family may have at most `n - 3` parents: with more, the fit is perfect whatever the data, and the score is
 -inf.
 """
 
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.parameters import number, setting
+from polydag.parameters import setting
 from polydag.scores.gaussian.form import GaussianTerms
 from polydag.scores.gaussian.score import GaussianScore, require_rows_and_rank
+from polydag.scores.penalty import PENALTY, Penalty, edge_price
 from polydag.stats import GaussianStats
 
 
@@ -27,11 +28,14 @@ class BIC(GaussianScore):
     ----------
     stats : GaussianStats or Regimes of GaussianStats
         The data; with `Regimes`, each node is scored by the rows that did not set it.
-    penalty : float
-        The penalty discount: 1 is BIC, larger gives sparser graphs.
+    penalty : float or "auto"
+        The penalty discount: 1 is BIC, larger gives sparser graphs. "auto" is the extended BIC, which also
+        counts the variables.
     """
 
-    penalty: float = setting(1.0, number(above=0), "the penalty discount; larger gives sparser graphs")
+    penalty: Penalty = setting(
+        1.0, PENALTY, "the penalty discount, larger gives sparser graphs; auto: the extended BIC"
+    )
 
     def __post_init__(self) -> None:
         require_rows_and_rank(self.stats)
@@ -40,7 +44,7 @@ class BIC(GaussianScore):
     def terms(self, part: GaussianStats) -> GaussianTerms:
         """The likelihood in terms of correlations; every parent costs the same."""
         n, d = part.n, part.d
-        price = 0.5 * self.penalty * math.log(n)
+        price = edge_price(self.penalty, n, d)
         # A column that is constant in these rows explains nothing and is explained by nothing.
         variance = np.maximum(part.covariance.diagonal(), 1e-300)
         return GaussianTerms(

@@ -24,6 +24,7 @@ from polydag.progress import report
 from polydag.scores import ParentSets, Score
 from polydag.scores.gains import FamilyGains, Gains
 from polydag.scores.gaussian.form import GaussianForm
+from polydag.scores.penalty import Penalty
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.ges.search import EquivalenceSearch, as_score
 
@@ -66,7 +67,7 @@ class BOSSResult:
 def boss(
     source: Any,
     *,
-    penalty: float = 1.0,
+    penalty: Penalty = "auto",
     knowledge: Masks | None = None,
     max_parents: int | None = None,
     screen: bool | None = None,
@@ -77,8 +78,8 @@ def boss(
     ----------
     source : GaussianStats, CountTables, Regimes of either, or a score
         As for `polydag.search.ges.search.ges`; Gaussian scores run compiled.
-    penalty : float
-        The penalty discount of BIC, where `source` is not a score.
+    penalty : float or "auto"
+        The penalty discount of BIC, or the extended BIC, where `source` is not a score.
     knowledge : Masks, optional
         Required and forbidden edges, from `Knowledge.masks`.
     max_parents : int, optional

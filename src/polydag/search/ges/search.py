@@ -46,6 +46,7 @@ from polydag.parameters import check, optional, whole
 from polydag.progress import report
 from polydag.scores import ParentSets, Score, make_score, total_score
 from polydag.scores.gains import FamilyGains, Gains
+from polydag.scores.penalty import Penalty
 from polydag.search.ges import _essential_graph_kernels as graph
 from polydag.search.ges import _queue_kernels as queue
 from polydag.search.ges._operators_kernels import new_path_memory
@@ -93,7 +94,7 @@ class GESResult:
 def ges(
     source: Any,
     *,
-    penalty: float = 1.0,
+    penalty: Penalty = "auto",
     knowledge: Masks | None = None,
     max_degree: int | None = None,
     max_parents: int | None = None,
@@ -108,8 +109,8 @@ def ges(
         Gaussian statistics are scored by BIC, counts by BDeu. A score is any object with `names` and
         `local_score(node, parents)` (and `targets`, the sets of intervened nodes, if there are any); it
         should give equivalent DAGs the same score.
-    penalty : float
-        The penalty discount of BIC, where `source` is not a score.
+    penalty : float or "auto"
+        The penalty discount of BIC, or the extended BIC, where `source` is not a score.
     knowledge : Masks, optional
         Required and forbidden edges, from `Knowledge.masks`.
     max_degree : int, optional
@@ -155,7 +156,7 @@ def ges(
     return GESResult(search.oriented(), search.total, search.trace)
 
 
-def as_score(source: Any, penalty: float) -> Score:
+def as_score(source: Any, penalty: Penalty) -> Score:
     """The score itself, or the usual one of the statistics: BIC of numbers, BDeu of labels."""
     inner = next(iter(source.parts.values())) if isinstance(source, Regimes) else source
     if isinstance(inner, GaussianStats):

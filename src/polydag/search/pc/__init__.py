@@ -3,7 +3,7 @@
 from polydag.search.pc.fisher_z import FisherZ
 from polydag.search.pc.g_square import AskedGSquare, GSquare
 from polydag.search.pc.independence import make_test
-from polydag.search.pc.search import COLLIDERS, PCResult, pc
+from polydag.search.pc.search import COLLIDERS, PCResult, automatic_level, pc
 from polydag.search.pc.skeleton import Level, SeparatingSets
 from polydag.search.pc.sweeps import IndependenceTest
 
@@ -16,6 +16,7 @@ __all__ = [
     "Level",
     "PCResult",
     "SeparatingSets",
+    "automatic_level",
     "make_test",
     "pc",
 ]

@@ -23,8 +23,9 @@ Colombo, D. and Maathuis, M. H. (2014). Order-independent constraint-based causa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,6 +47,7 @@ from polydag.search.pc.skeleton import (
 from polydag.search.pc.sweeps import Array, Index, Mask, lists
 
 COLLIDERS = tuple(RULES)
+LEVEL = 3.0
 Triple = tuple[str, str, str]
 
 
@@ -91,7 +93,7 @@ class PCResult:
 def pc(
     stats: Any,
     *,
-    alpha: float = 0.01,
+    alpha: float | Literal["auto"] = 0.01,
     colliders: str = "majority",
     max_conditioning: int | None = None,
     knowledge: Masks | None = None,
@@ -104,8 +106,8 @@ def pc(
     stats : GaussianStats or CountTables
         Tested by Fisher's z, or by G². A source of counts that keeps its rows is asked once for each size of
         conditioning sets, and once for the colliders.
-    alpha : float
-        The level: an edge is removed where some test has a larger p-value.
+    alpha : float or "auto"
+        The level: an edge is removed where some test has a larger p-value. See `automatic_level`.
     colliders : {"majority", "conservative"}
         How colliders are found.
     max_conditioning : int, optional
@@ -126,7 +128,7 @@ def pc(
     if colliders not in RULES:
         raise UsageError(f"colliders must be one of {', '.join(RULES)}; got {colliders!r}.")
     check("max_conditioning", max_conditioning, optional(whole(least=0)))
-    given = make_test(stats, alpha)
+    given = make_test(stats, automatic_level(stats) if alpha == "auto" else alpha)
     d = len(given.names)
     masks = Masks(np.zeros((d, d), dtype=bool), np.eye(d, dtype=bool)) if knowledge is None else knowledge
     # In the order of the names, ties and rounding fall the same way whatever the order of the columns.
@@ -148,6 +150,15 @@ def pc(
         forced=oriented.forced,
         dropped=tuple((test.names[i], test.names[j]) for i, j in gone),
     )
+
+
+def automatic_level(stats: Any) -> float:
+    """The level `3 / (d √n)` for n rows and d variables, at most 0.05.
+
+    Falling as 1/√n makes the tests consistent, and falling as 1/d bounds the false edges per variable. The
+    factor was chosen by `benchmarks/penalties.py`.
+    """
+    return min(0.05, LEVEL / (len(stats.names) * math.sqrt(stats.n)))
 
 
 @dataclass(frozen=True, eq=False)
