@@ -109,7 +109,6 @@ def test_the_automatic_penalty_adds_a_price_for_the_number_of_variables(seed: in
     assert same.local_score(0, parents) == pytest.approx(extended.local_score(0, parents))
 
 
-
 def test_a_family_that_fits_anything_is_worth_nothing() -> None:
     score = make_score("bic", GaussianStats.from_data(gaussian_rows(0, n=6, d=8)))
     sets = ParentSets(np.array([1, 2]), np.array([-1, 3]), np.array([0, 1]))

@@ -84,7 +84,8 @@ class EquivalenceLearner(StructureLearner):
         # A prior with a scale is for standardised columns; weights stay in the units of the data.
         score = spec.make(standardized(stats) if spec.standardised else stats, **options)
         if "penalty" in options:
-            self.penalty_ = edge_price(options["penalty"], stats.n, len(stats.names)) / (0.5 * math.log(stats.n))
+            price = edge_price(options["penalty"], stats.n, len(stats.names))
+            self.penalty_ = price / (0.5 * math.log(stats.n))
         max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
         masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
         found = self._search(score, masks, max_parents)

@@ -2,8 +2,8 @@
 
 `local_score = log-likelihood - penalty · k/2 · log n`, with `k = |parents| + 2` (coefficients, intercept,
 error variance). It is half of what Tetrad calls the SEM BIC score; `penalty` is Tetrad's penalty discount.
-With `penalty="auto"` it is the extended BIC (`polydag.scores.penalty`). A family may have at most `n - 3` parents: with more, the fit is perfect whatever the data, and the score is
--inf.
+With `penalty="auto"` it is the extended BIC (`polydag.scores.penalty`). A family may have at most `n - 3`
+parents: with more, the fit is perfect whatever the data, and the score is -inf.
 """
 
 from __future__ import annotations
