@@ -253,9 +253,12 @@ def test_numbers_by_their_kind_are_told_truly() -> None:
     many = [frame.assign(age=np.arange(len(frame))) for frame in frames]
     with pytest.raises(DataError, match=r"age has 120 levels, more than 64, but [^-]*--discretize [^-]*$"):
         MultitaskDiscovery().fit([data.from_frame(frame) for frame in many])
+    with pytest.raises(DataError, match=said):
+        MultitaskDiscovery().fit(frames)  # a DataFrame has the kinds of a file
     labels = [data.from_frame(frame, kinds={"age": "discrete"}) for frame in frames]
+    words = [frame.assign(age=frame["age"].astype("category")) for frame in frames]
     np.testing.assert_array_equal(
-        edges(MultitaskDiscovery().fit(labels)), edges(MultitaskDiscovery().fit(frames))
+        edges(MultitaskDiscovery().fit(labels)), edges(MultitaskDiscovery().fit(words))
     )
 
 

@@ -26,6 +26,7 @@ from polydag.scores.discrete.pseudocounts import PER_CELL
 from polydag.scores.discrete.score import DiscreteScore
 from polydag.scores.gaussian.form import GaussianTerms
 from polydag.scores.gaussian.score import GaussianScore
+from polydag.sources.checked import mixed_statistics
 from polydag.stats import GaussianStats
 
 
@@ -104,7 +105,9 @@ def test_a_registered_score_works_in_searches_and_tables(name: str) -> None:
     data = table(name)
     graphs = [learner(score=name).fit(data).graph_ for learner in (GES, BOSS)]
     assert all(graph.n_edges > 2 for graph in graphs)
-    stats = GaussianStats.from_data(data) if kind_of(name) == "numbers" else labels(1, 6, 300)
+    stats: Any = GaussianStats.from_data(data) if kind_of(name) == "numbers" else labels(1, 6, 300)
+    if kind_of(name) == "mixed":
+        stats = mixed_statistics(data)
     score = make_score(name, stats)
     found = family_table(score, 3)
     for node in range(6):
@@ -190,6 +193,7 @@ def test_options_reach_the_score_from_a_learner() -> None:
 def test_scores_are_resolved_by_name_and_kind() -> None:
     assert resolve("auto", "numbers").name == "bic"
     assert resolve("auto", "labels").name == "bdeu"
+    assert resolve("auto", "mixed").name == resolve("dg", "labels").name == "dg"
     assert resolve("hq", "numbers").options["weight"].help == "how much a parameter costs"
     assert kind_of("auto") is None
     assert known_scores("labels") == ["bdeu", "bds", "k2", "jeffreys", "discrete-bic"]
@@ -197,6 +201,8 @@ def test_scores_are_resolved_by_name_and_kind() -> None:
         UsageError, match="bdeu is for labels, but the data are numbers: use bic, bge, plain-hq or hq"
     ):
         resolve("bdeu", "numbers")
+    with pytest.raises(UsageError, match="bic is for numbers, but the data are columns of numbers"):
+        resolve("bic", "mixed")
     with pytest.raises(UsageError, match="no score 'aic'; known are bic, bge"):
         resolve("aic", "numbers")
     with pytest.raises(UsageError, match=r"score must be one of auto, bic, .*discrete-bic; got 'aic'"):
@@ -205,5 +211,5 @@ def test_scores_are_resolved_by_name_and_kind() -> None:
     class Undeclared:
         kind: ClassVar[str] = "words"
 
-    with pytest.raises(UsageError, match="must declare kind = 'numbers' or 'labels'; got 'words'"):
+    with pytest.raises(UsageError, match="must declare kind = 'numbers', 'labels' or 'mixed'; got 'words'"):
         ScoreSpec("undeclared", Undeclared)

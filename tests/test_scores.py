@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from scipy import stats as distributions
 from polydag.errors import DataError, UsageError
 from polydag.scores import SCORES, ParentSets, gains_by_family, kind_of, make_score, total_score
 from polydag.scores.penalty import GAMMA
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 
 COMPILED = [name for name, score in SCORES.items() if hasattr(score, "gains")]
 DISCRETE = ("bdeu", "bds", "k2")
@@ -35,9 +37,22 @@ def discrete_rows(seed: int, n: int = 60, d: int = 5) -> NDArray[np.int64]:
     return X
 
 
-def statistics(name: str, seed: int) -> GaussianStats | DiscreteCounts:
+MIXED_LEVELS = {"x1": (0, 1, 2), "x3": (0, 1)}
+
+
+def mixed_statistics(seed: int) -> MixedStats:
+    """Columns x1 and x3 cut into labels, the others numbers."""
+    frame = pd.DataFrame(gaussian_rows(seed)).add_prefix("x")
+    for name, levels in MIXED_LEVELS.items():
+        frame[name] = pd.qcut(frame[name], len(levels), labels=False)
+    return MixedStats.from_data(frame, MIXED_LEVELS)
+
+
+def statistics(name: str, seed: int) -> GaussianStats | DiscreteCounts | MixedStats:
     if kind_of(name) == "numbers":
         return GaussianStats.from_data(gaussian_rows(seed))
+    if kind_of(name) == "mixed":
+        return mixed_statistics(seed)
     return DiscreteCounts.from_data(discrete_rows(seed))
 
 
@@ -181,10 +196,12 @@ def test_discrete_scores_are_urns(name: str, seed: int, k: int) -> None:
     assert score.local_score(0, range(1, 1 + k)) == pytest.approx(expected, rel=1e-9)
 
 
-def regimes(name: str, seed: int) -> Regimes[GaussianStats] | Regimes[DiscreteCounts]:
+def regimes(name: str, seed: int) -> Regimes[Any]:
     targets = [frozenset[str](), frozenset({"x1"}), frozenset({"x0", "x2"})]
     if kind_of(name) == "numbers":
         return Regimes({t: GaussianStats.from_data(gaussian_rows(seed + k)) for k, t in enumerate(targets)})
+    if kind_of(name) == "mixed":
+        return Regimes({t: mixed_statistics(seed + k) for k, t in enumerate(targets)})
     return Regimes({t: DiscreteCounts.from_data(discrete_rows(seed + k)) for k, t in enumerate(targets)})
 
 

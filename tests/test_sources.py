@@ -48,10 +48,9 @@ def test_a_table_answers_as_its_rows(table: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(source.rows(), table)
     same(as_source(table.to_numpy()).moments(), GaussianStats.from_data(table.to_numpy()))
     labels = table.gt(0).replace({True: "high", False: "low"})
-    assert as_source(labels).is_discrete
+    assert as_source(labels).contents == "labels"
     assert as_source(labels).counts().n == 200
-    with pytest.raises(DataError, match=r"labels \(g\) and some numbers \(a, b, c, …\)"):
-        _ = as_source(table.assign(g="x")).is_discrete
+    assert as_source(table.assign(g="x")).contents == "mixed"
 
 
 def test_statistics_as_given(table: pd.DataFrame) -> None:
@@ -60,7 +59,7 @@ def test_statistics_as_given(table: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="needs counts of labels"):
         as_source(stats).counts()
     counts = DiscreteCounts.from_data(table.gt(0))
-    assert Given(counts).is_discrete
+    assert Given(counts).contents == "labels"
     with pytest.raises(DataError, match="needs numbers"):
         Given(counts).moments()
     with pytest.raises(UsageError, match="given statistics has no rows"):

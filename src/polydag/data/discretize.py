@@ -18,8 +18,8 @@ _RULES = ("quantile", "interval")
 MAX_LEVELS = 64
 
 
-def continuous_columns(frame: pd.DataFrame) -> list[str]:
-    """Numeric columns with fractional values, or with more than `MAX_LEVELS` distinct values."""
+def continuous_columns(frame: pd.DataFrame, *, most_levels: int = MAX_LEVELS) -> list[str]:
+    """Numeric columns with fractional values, or with more than `most_levels` distinct values."""
     found = []
     for position, name in enumerate(frame.columns):
         values = frame.iloc[:, position]
@@ -27,7 +27,7 @@ def continuous_columns(frame: pd.DataFrame) -> list[str]:
             continue
         present = values.to_numpy()[values.notna().to_numpy()]
         whole = bool((present % 1 == 0).all()) if present.dtype.kind == "f" else True
-        if not whole or len(np.unique(present)) > MAX_LEVELS:
+        if not whole or len(np.unique(present)) > most_levels:
             found.append(str(name))
     return found
 

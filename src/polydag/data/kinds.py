@@ -7,7 +7,8 @@
 - A text column in which at least half of the cells are numbers is taken to be numeric with stray text. It
   raises an error that names the first such cell, unless the caller declares the column discrete.
 
-A kind given by the caller (`kinds={"age": "continuous"}`) takes precedence.
+A kind given by the caller (`kinds={"age": "continuous"}`, on the command line `--kind age=continuous`) takes
+precedence. The same rule holds for files, databases, DataFrames and arrays.
 """
 
 from __future__ import annotations
@@ -15,19 +16,38 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydag.data.table import Kind
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_LEVELS = 10
+_HEAD = 100
 _DATES = (datetime.date, datetime.time, datetime.timedelta)
+
+
+def typed_columns(
+    frame: pd.DataFrame, requested: Mapping[str, Kind], label: str, locate: Callable[[int], str]
+) -> tuple[pd.DataFrame, dict[str, Kind]]:
+    """A table whose columns have cells of one type each, and their kinds; missing cells stay missing."""
+    import pandas as pd
+
+    for name, wanted in requested.items():
+        if wanted not in get_args(Kind):
+            raise UsageError(f"The kind of {name} must be continuous or discrete; got {wanted!r}.")
+    resolved = {
+        str(name): resolve_kind(frame[name], requested.get(str(name)), f"{label}, column {name}", locate)
+        for name in frame
+    }
+    typed = pd.DataFrame({name: column for name, (column, _) in resolved.items()}, index=frame.index)
+    return typed, {name: kind for name, (_, kind) in resolved.items()}
 
 
 def resolve_kind(
@@ -106,12 +126,16 @@ def _numeric_column(
         raise DataError(f"{label} holds complex numbers. Split them into real and imaginary parts.")
     if column.dtype.kind not in "iuf" or column.dtype != column.to_numpy().dtype:
         column = column.astype(float)  # pandas' nullable numbers
-    kind: Kind = requested or ("discrete" if _has_few_whole_numbers(column) else "continuous")
+    few = requested is None and has_few_whole_numbers(column.to_numpy())
+    kind: Kind = requested or ("discrete" if few else "continuous")
     return column, kind
 
 
-def _has_few_whole_numbers(column: pd.Series[Any]) -> bool:
-    values = column.to_numpy()
+def has_few_whole_numbers(values: NDArray[Any]) -> bool:
+    """Whether numbers are taken as labels: whole, few, and each of them twice on average."""
+    head = values[:_HEAD]
+    if values.dtype.kind == "f" and (head[np.isfinite(head)] % 1 != 0).any():
+        return False  # as most columns are: the rest need not be read
     values = values[np.isfinite(values)]
     if len(values) == 0 or (values.dtype.kind == "f" and (values % 1 != 0).any()):
         return False

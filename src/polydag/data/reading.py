@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from polydag.data.kinds import as_table_column, resolve_kind
+from polydag.data.kinds import as_table_column, typed_columns
 from polydag.data.missing import handle_missing
 from polydag.data.readers.interface import select_columns
 from polydag.data.readers.selection import find_reader
@@ -108,15 +108,7 @@ def _make_table(
         )
     requested = dict(kinds or {})
     select_columns(list(frame.columns), list(requested), label)
-    for name, wanted in requested.items():
-        if wanted not in get_args(Kind):
-            raise UsageError(f"The kind of {name} must be continuous or discrete; got {wanted!r}.")
-    resolved = {
-        str(name): resolve_kind(frame[name], requested.get(str(name)), f"{label}, column {name}", locate)
-        for name in frame
-    }
-    found_kinds = {name: kind for name, (_, kind) in resolved.items()}
-    typed = pd.DataFrame({name: column for name, (column, _) in resolved.items()})
+    typed, found_kinds = typed_columns(frame, requested, label, locate)
     complete, notes = handle_missing(typed, found_kinds, missing, label, locate)
     result = pd.DataFrame({name: as_table_column(complete[name], kind) for name, kind in found_kinds.items()})
-    return Table(result, found_kinds, label, notes)
+    return Table(result, found_kinds, label, notes, frozenset(requested))

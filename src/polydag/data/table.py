@@ -28,12 +28,15 @@ class Table:
         The name of the file or database in messages; never contains a password.
     notes : tuple of str
         What was done when reading: rows dropped, values imputed.
+    declared : frozenset of str
+        The columns whose kind was given by the caller rather than inferred.
     """
 
     frame: pd.DataFrame
     kinds: Mapping[str, Kind]
     source: str
     notes: tuple[str, ...] = ()
+    declared: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,10 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from polydag.data.table import Kind
 from polydag.graph import Edge, Graph
 from polydag.parameters import Constraint, Settings, check_all
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Source
+from polydag.sources.kinds_notes import kinds_notes
 from polydag.sources.tasks import Tasks
 
 
@@ -68,6 +70,8 @@ class StructureLearner(Estimator, ABC):
         Steps taken.
     feature_names_in_ : array of str
         The columns, in order.
+    kinds_ : dict of column to "continuous" or "discrete"
+        What each column was taken for: numbers, or labels.
     notes_ : tuple of str
         What a reader of the result should know about the data.
     disclosure_ : DataFrame
@@ -88,6 +92,7 @@ class StructureLearner(Estimator, ABC):
     n_iter_: int
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
+    kinds_: dict[str, Kind]
     notes_: tuple[str, ...]
     disclosure_: pd.DataFrame
     protection_: str
@@ -96,6 +101,7 @@ class StructureLearner(Estimator, ABC):
         """Learn from a table, from statistics, or from any other source; `y` is ignored."""
         self._check_parameters()
         source = self._source(X)
+        self.kinds_ = {}
         self._fit(source)
         self._keep_source(source)
         return self
@@ -109,7 +115,11 @@ class StructureLearner(Estimator, ABC):
         """Ask the source for what is needed, learn, and end with `_keep`."""
 
     def _keep_source(self, source: Source | Tasks) -> None:
-        self.notes_ = (*getattr(self, "notes_", ()), *source.notes)
+        own = getattr(self, "notes_", ())
+        if isinstance(source, Source):
+            self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
+            own = (*own, *kinds_notes(source, self.kinds_))
+        self.notes_ = (*own, *source.notes)
         self.disclosure_ = source.disclosure_
         self.protection_ = source.protection_
 

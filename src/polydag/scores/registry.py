@@ -14,10 +14,23 @@ from polydag.scores.discrete.k2 import K2
 from polydag.scores.families import Score
 from polydag.scores.gaussian.bge import BGe
 from polydag.scores.gaussian.bic import BIC
+from polydag.scores.mixed.degenerate_gaussian import DegenerateGaussian
 from polydag.scores.spec import Kind, ScoreSpec
 
-SCORES: dict[str, type[Any]] = {"bic": BIC, "bge": BGe, "bdeu": BDeu, "bds": BDs, "k2": K2}
-DEFAULTS: dict[Kind, str] = {"numbers": "bic", "labels": "bdeu"}
+SCORES: dict[str, type[Any]] = {
+    "bic": BIC,
+    "bge": BGe,
+    "bdeu": BDeu,
+    "bds": BDs,
+    "k2": K2,
+    "dg": DegenerateGaussian,
+}
+DEFAULTS: dict[Kind, str] = {"numbers": "bic", "labels": "bdeu", "mixed": "dg"}
+_COLUMNS: dict[Kind, str] = {
+    "numbers": "numbers",
+    "labels": "labels",
+    "mixed": "columns of numbers and labels",
+}
 AUTO = "auto"
 
 
@@ -48,11 +61,15 @@ def kind_of(name: str) -> Kind | None:
 
 
 def resolve(name: str, kind: Kind) -> ScoreSpec:
-    """The score of a name for one kind of data; "auto" is BIC for numbers and BDeu for labels."""
+    """The score of a name for one kind of data; "auto" is BIC for numbers, BDeu for labels, dg for both.
+
+    A score for mixed columns is for numbers alone and for labels alone as well.
+    """
     spec = _spec(DEFAULTS[kind] if name == AUTO else name)
-    if spec.kind != kind:
+    if spec.kind not in (kind, "mixed"):
         known = _listed(known_scores(kind))
-        raise UsageError(f"The score {name} is for {spec.kind}, but the data are {kind}: use {known}.")
+        what = _COLUMNS[spec.kind]
+        raise UsageError(f"The score {name} is for {what}, but the data are {_COLUMNS[kind]}: use {known}.")
     return spec
 
 
@@ -63,11 +80,11 @@ def make_score(name: str, statistics: Any, **options: Any) -> Score:
     ----------
     name : str
         A name in `SCORES`.
-    statistics : GaussianStats, CountTables, or Regimes of either
+    statistics : GaussianStats, CountTables, MixedStats, or Regimes of one of them
         The data.
     **options
-        Options of the score: `penalty` (bic), `alpha_mu`, `alpha_w` (bge), `equivalent_sample_size` (bdeu,
-        bds).
+        Options of the score: `penalty` (bic, dg), `alpha_mu`, `alpha_w` (bge), `equivalent_sample_size`
+        (bdeu, bds).
     """
     return _spec(name).make(statistics, **options)
 

@@ -1,8 +1,9 @@
 """What a score declares: the kind of data that it is for, and its options.
 
-A score is a class. `kind` says whether it is for numbers or for labels, `standardised` whether learners
-should standardise columns first, since its prior has a scale. Its constructor takes the statistics and then
-its options, which are dataclass fields made by `polydag.parameters.setting`; a plain class has none.
+A score is a class. `kind` says whether it is for numbers, for labels, or for a mixture of both;
+`standardised` whether learners should standardise columns first, since its prior has a scale. Its constructor
+takes the statistics and then its options, which are dataclass fields made by `polydag.parameters.setting`; a
+plain class has none.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any, Literal, get_args
 from polydag.errors import UsageError
 from polydag.parameters import Constraint, check
 from polydag.scores.families import Score
-from polydag.stats import CountTables, GaussianStats, Regimes
+from polydag.stats import CountTables, GaussianStats, MixedStats, Regimes
 
-Kind = Literal["numbers", "labels"]
+Kind = Literal["numbers", "labels", "mixed"]
 _STATISTICS: dict[str, tuple[type, str]] = {
     "numbers": (GaussianStats, "GaussianStats"),
     "labels": (CountTables, "DiscreteCounts"),
+    "mixed": (MixedStats, "MixedStats"),
 }
 
 
@@ -44,12 +46,13 @@ class ScoreSpec:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise UsageError(
-                f"The score {self.name!r} must declare kind = 'numbers' or 'labels'; got {self.kind!r}."
+                f"The score {self.name!r} must declare kind = 'numbers', 'labels' or 'mixed'; got "
+                f"{self.kind!r}."
             )
 
     @property
     def kind(self) -> Kind:
-        """Whether the score is for numbers or for labels."""
+        """Whether the score is for numbers, for labels or for both."""
         kind: Kind = getattr(self.score, "kind", None)  # type: ignore[assignment]
         return kind
 

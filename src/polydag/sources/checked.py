@@ -1,28 +1,39 @@
-"""What learners ask of a source: moments or counts, checked."""
+"""What learners ask of a source: moments, counts, or moments with indicators of labels, checked."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from polydag.data.quality import require_usable
+from polydag.data.table import Kind
 from polydag.errors import DataError
 from polydag.sources.adapt import as_source
+from polydag.sources.interface import Contents, Mixed, Source
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 Gaussian = GaussianStats | Regimes[GaussianStats]
 Discrete = DiscreteCounts | Regimes[DiscreteCounts]
 
 
-def is_discrete(X: Any) -> bool:
-    """Whether the data is of labels rather than numbers; a mixture of both is an error."""
-    return as_source(X).is_discrete
+def statistics(X: Any, contents: Contents) -> Any:
+    """The statistics that scores and tests for numbers, for labels or for both need."""
+    read = {"numbers": gaussian_statistics, "labels": discrete_counts, "mixed": mixed_statistics}
+    return read[contents](X)
+
+
+def used_kinds(source: Source, contents: Contents) -> dict[str, Kind]:
+    """What columns are taken for by scores and tests for numbers, for labels or for both."""
+    if contents == "mixed":
+        return dict(source.kinds)
+    return dict.fromkeys(source.names, "discrete" if contents == "labels" else "continuous")
 
 
 def gaussian_statistics(X: Any, *, independent: bool = False) -> Gaussian:
     """The moments of a source, once its columns have been checked."""
-    stats = as_source(X).moments()
-    if stats.n < 2:
-        raise DataError(f"The data has {stats.n:g} row; at least 2 are needed.")
+    source = as_source(X)
+    _require_numbers(source)
+    stats = source.moments()
+    _require_two_rows(stats.n)
     parts = {stats.for_node(name) for name in stats.names} if isinstance(stats, Regimes) else {stats}
     for part in parts:
         require_usable(part, independent=independent)
@@ -31,10 +42,58 @@ def gaussian_statistics(X: Any, *, independent: bool = False) -> Gaussian:
 
 def discrete_counts(X: Any) -> Any:
     """The counts of a source; every column needs at least two levels."""
-    counts = as_source(X).counts()
-    if counts.n < 2:
-        raise DataError(f"The data has {counts.n:g} row{'s' * (counts.n != 1)}; at least 2 are needed.")
+    source = as_source(X)
+    if numbers := _fixed(source, "continuous"):
+        raise DataError(
+            f"Column {_listed(numbers)} is declared continuous, and this method is for labels. Cut its "
+            "numbers into levels (discretize='quantile:4'; on the command line --discretize quantile:4), use "
+            "a score or test for mixed columns, or declare the column discrete."
+        )
+    counts = source.counts()
+    _require_two_rows(counts.n)
     whole = next(iter(counts.parts.values())) if isinstance(counts, Regimes) else counts
-    if single := [name for name, levels in zip(whole.names, whole.levels, strict=True) if len(levels) < 2]:
-        raise DataError(f"Column {', '.join(single)} has only one level. Leave it out.")
+    _require_levels(dict(zip(whole.names, whole.levels, strict=True)))
     return counts
+
+
+def mixed_statistics(X: Any) -> Mixed:
+    """Moments of numbers and of indicators of labels; every label column needs at least two levels."""
+    source = as_source(X)
+    labels = [name for name, kind in source.kinds.items() if kind == "discrete"]
+    levels = source.levels(labels) if labels else {}
+    _require_levels(levels)
+    stats = source.mixed(levels)
+    _require_two_rows(stats.n)
+    whole = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
+    if whole.numbers.d:
+        require_usable(whole.numbers)
+    return stats
+
+
+def _require_numbers(source: Source) -> None:
+    """Raise for columns that can only be labels, where a method is for numbers."""
+    if labels := _fixed(source, "discrete"):
+        raise DataError(
+            f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test for "
+            "mixed columns (BOSS, GES and PC choose it by themselves) or leave the column out. Where its "
+            "labels are numbers that mean amounts, declare it continuous (kinds=; on the command line "
+            "--kind NAME=continuous)."
+        )
+
+
+def _fixed(source: Source, kind: str) -> list[str]:
+    return [name for name, own in source.fixed_kinds.items() if own == kind and name in source.names]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+
+
+def _require_two_rows(n: float) -> None:
+    if n < 2:
+        raise DataError(f"The data has {n:g} row{'s' * (n != 1)}; at least 2 are needed.")
+
+
+def _require_levels(levels: Any) -> None:
+    if single := [name for name, own in levels.items() if len(own) < 2]:
+        raise DataError(f"Column {', '.join(single)} has only one level: it is constant. Leave it out.")

@@ -8,12 +8,14 @@ Sources nest: parties whose rows are linked, tasks whose members are parties, a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from polydag.data.table import Kind
-from polydag.errors import DataError, UsageError
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.errors import UsageError
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 Moments = GaussianStats | Regimes[GaussianStats]
 Counts = DiscreteCounts | Regimes[DiscreteCounts]
+Mixed = MixedStats | Regimes[MixedStats]
+Contents = Literal["numbers", "labels", "mixed"]
 
 # What is known about each array that left a party; a source that keeps its rows to itself has no such
 # entries.
@@ -63,6 +67,26 @@ class Source(ABC):
     def counts(self) -> Any:
         """Counts of labels: any column set's contingency table can be read off them (`CountTables`)."""
 
+    @property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """The kinds of columns that leave no choice: given by the caller, or of text.
+
+        Whole numbers that are inferred to be labels can still be used as numbers.
+        """
+        return {}
+
+    def levels(self, labels: Sequence[str]) -> Levels:
+        """The labels that occur in each of some columns."""
+        raise UsageError(
+            f"Labels among numbers need rows; {self.described} has none to give. Leave them out."
+        )
+
+    def mixed(self, levels: Levels) -> Mixed:
+        """Moments of the numbers and of indicators of the labels, which have these levels."""
+        moments = self.transformed(partial(with_indicators, levels=levels)).moments()
+        assert isinstance(moments, GaussianStats)  # changed rows have no interventions
+        return MixedStats(self.names, levels, moments.select(indicator_names(self.names, levels)))
+
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""
         raise UsageError(f"This learner needs rows, not statistics; {self.described} has no rows to give.")
@@ -103,17 +127,9 @@ class Source(ABC):
         return ""
 
     @property
-    def is_discrete(self) -> bool:
-        """Whether the variables are labels; a mixture of labels and numbers is an error."""
-        labels = [name for name, kind in self.kinds.items() if kind == "discrete"]
-        numbers = [name for name, kind in self.kinds.items() if kind == "continuous"]
-        if labels and numbers:
-            raise DataError(
-                f"Some columns hold labels ({_few(labels)}) and some numbers ({_few(numbers)}). "
-                "Leave out one sort, or turn the numbers into categories."
-            )
-        return bool(labels)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    def contents(self) -> Contents:
+        """What the columns hold: numbers, labels, or a mixture of both."""
+        found = set(self.kinds.values())
+        if len(found) == 2:
+            return "mixed"
+        return "labels" if found == {"discrete"} else "numbers"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from polydag.data.discretize import MAX_LEVELS, continuous_columns, discretize
+from polydag.data.kinds import MAX_LEVELS as FEW_LEVELS
 from polydag.errors import DataError
 from polydag.sources.table import InMemory, as_frame
 
 
 def numbers_of(source: InMemory) -> list[str]:
-    """The continuous columns of a table."""
-    if source.declared_kinds is not None:
-        return [name for name, kind in source.declared_kinds.items() if kind == "continuous"]
-    return continuous_columns(as_frame(source.data))
+    """The columns of numbers of a table; where there are few rows, few whole numbers can still be labels."""
+    frame, given = as_frame(source.data), source.fixed_kinds
+    found = [name for name, kind in source.kinds.items() if kind == "continuous"]
+    numbers = set(continuous_columns(frame, most_levels=FEW_LEVELS))
+    return [name for name in found if name in given or name in numbers]
 
 
 def labelled(source: InMemory, how: str | None, score: str) -> InMemory:

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import Any, Self
 
@@ -24,9 +24,11 @@ from polydag.federated.session import Outcome, one_after_the_other
 from polydag.parameters import check, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
-from polydag.sources.interface import Moments, Source
+from polydag.sources.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
+from polydag.sources.interface import Mixed, Moments, Source
 from polydag.sources.tasks import Tasks
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
 
 class Parties(Source):
@@ -90,6 +92,8 @@ class Parties(Source):
         self.privacy = privacy
         self.min_rows = min_rows
         self._outcomes: list[Outcome] = []
+        self._mixed: MixedStats | None = None
+        self._mixed_notes: tuple[str, ...] = ()
 
     @property
     def described(self) -> str:
@@ -108,18 +112,13 @@ class Parties(Source):
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
-        """The kinds of the columns, which are the same at every party."""
-        first, *others = self.parties.items()
-        kinds = {name: first[1].kinds[name] for name in self.names}
-        for party, source in others:
-            for name, kind in kinds.items():
-                if source.kinds[name] != kind:
-                    raise DataError(
-                        f"Column {name} is {kind} at {first[0]} and {source.kinds[name]} at {party}. Say "
-                        "which "
-                        "it is at every party."
-                    )
-        return kinds
+        """The kinds of the columns, which the parties agree on without their rows."""
+        return agreed_kinds(self.parties, self.names)
+
+    @cached_property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """The kinds that leave no choice at some party."""
+        return agreed_fixed_kinds(self.parties)
 
     @property
     def n(self) -> float:
@@ -141,7 +140,7 @@ class Parties(Source):
             for party, notes in outcome.notes.items()
             for note in notes
         ]
-        return tuple(dict.fromkeys([*own, *seen]))
+        return tuple(dict.fromkeys([*own, *seen, *self._mixed_notes]))
 
     @property
     def disclosure_(self) -> pd.DataFrame:
@@ -170,6 +169,23 @@ class Parties(Source):
             found, outcome = summed_moments(own, self.privacy, min_rows=self.min_rows)
         self._outcomes.append(outcome)
         return found
+
+    def levels(self, labels: Sequence[str]) -> Levels:
+        """The labels that occur at some party, compared in the open."""
+        return united_levels(self.parties, labels)
+
+    def mixed(self, levels: Levels) -> Mixed:
+        """The sum of the parties' moments of numbers and of indicators of labels; asked for once."""
+        if self._mixed is None:
+            # Parties with indicators in place of labels: what is done for numbers is done for them.
+            expanded = self.transformed(partial(with_indicators, levels=levels))
+            names = indicator_names(self.names, levels)
+            moments = expanded.moments()
+            assert isinstance(moments, GaussianStats)  # changed rows have no interventions
+            self._mixed = MixedStats(self.names, levels, moments.select(names))
+            self._outcomes.extend(expanded._outcomes)
+            self._mixed_notes = expanded.notes
+        return self._mixed
 
     def counts(self) -> PartyCounts:
         """Contingency tables of any column sets, summed over the parties when they are asked for."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from polydag.data.kinds import has_few_whole_numbers
 from polydag.data.table import Kind
 from polydag.data.table import Table as ReadTable
 from polydag.errors import DataError, UsageError
-from polydag.sources.interface import Counts, Moments, Source
+from polydag.sources.interface import Counts, Mixed, Moments, Source
 from polydag.sources.resampling import draw_groups, draw_rows
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.discrete import levels_of
+from polydag.stats.mixed import Levels
 
 NOTHING_SET = "none"
 
@@ -26,6 +30,8 @@ class InMemory(Source):
     ----------
     data : DataFrame, array, Arrow table or polydag.data.Table
         One row per observation.
+    kinds : mapping of column to "continuous" or "discrete", optional
+        The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     interventions : str or sequence of iterables of names, optional
         Which variables were set by intervention in each row: a column that holds "none", a name, or several
         names joined by "+"; or one collection of names per row.
@@ -37,12 +43,14 @@ class InMemory(Source):
         self,
         data: Any,
         *,
+        kinds: Mapping[str, Kind] | None = None,
         interventions: str | Sequence[Iterable[object]] | None = None,
         blocks: Sequence[Hashable] | None = None,
     ) -> None:
         _refuse_path(data)
         own = data.frame if isinstance(data, ReadTable) else data
         self._kinds = dict(data.kinds) if isinstance(data, ReadTable) else None
+        told = {name: data.kinds[name] for name in data.declared} if isinstance(data, ReadTable) else {}
         self._notes = tuple(data.notes) if isinstance(data, ReadTable) else ()
         self._targets: list[list[str]] | None = None
         if isinstance(interventions, str):
@@ -52,6 +60,9 @@ class InMemory(Source):
         elif interventions is not None:
             self._targets = _checked_targets(interventions)
         _require_two_dimensions(own)
+        self._declared: dict[str, Kind] = {**told, **(kinds or {})}
+        if kinds is not None:
+            own, self._kinds = _with_kinds(own, {**(self._kinds or {}), **kinds})
         if blocks is not None and len(blocks) != len(own):
             raise DataError(f"There are {len(own)} rows, but {len(blocks)} block labels.")
         self._data = own
@@ -73,16 +84,31 @@ class InMemory(Source):
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """The kinds of a `polydag.data.Table`; otherwise text, categories and truth values are labels."""
-        if self._kinds is not None:
-            return _settled_kinds(self._kinds, self._data)
-        if hasattr(self._data, "dtypes"):
-            return {
-                str(name): "continuous" if getattr(dtype, "kind", "O") in "iuf" else "discrete"
-                for name, dtype in zip(self._data.columns, self._data.dtypes, strict=True)
-            }
-        truths = np.asarray(self._data).dtype.kind == "b"
-        return dict.fromkeys(self.names, "discrete" if truths else "continuous")
+        """As given or as a `polydag.data.Table` says; otherwise inferred, by the rule for files."""
+        return self._typed[1]
+
+    @property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """The kinds that were given, and labels that are no numbers."""
+        if _is_array(self._data):
+            return self._declared
+        words = {
+            name: kind
+            for name, kind in self.kinds.items()
+            if kind == "discrete" and self._typed[0][name].dtype.kind not in "iuf"
+        }
+        return {**words, **self._declared}
+
+    @cached_property
+    def _typed(self) -> tuple[pd.DataFrame, dict[str, Kind]]:
+        """The rows with cells of one type in each column, and the kinds."""
+        if _is_array(self._data):
+            frame = as_frame(self._data)
+            if self._kinds is not None:
+                return frame, self._kinds
+            few = {str(name): has_few_whole_numbers(frame[name].to_numpy()) for name in frame.columns}
+            return frame, {name: "discrete" if labels else "continuous" for name, labels in few.items()}
+        return _with_kinds(self._data, {}) if self._kinds is None else (self._data, self._kinds)
 
     @property
     def n(self) -> float:
@@ -106,6 +132,20 @@ class InMemory(Source):
             return DiscreteCounts.from_data(self._data)
         return Regimes.from_data(self._data, self._targets, DiscreteCounts.from_data)
 
+    def levels(self, labels: Sequence[str]) -> Levels:
+        """The labels that occur in each of some columns."""
+        frame = self._typed[0]
+        return {name: levels_of(frame[name]) for name in labels}
+
+    def mixed(self, levels: Levels) -> Mixed:
+        """Moments of the numbers and of indicators of the labels."""
+
+        def build(rows: pd.DataFrame) -> MixedStats:
+            return MixedStats.from_data(rows, levels)
+
+        frame = self._typed[0]
+        return build(frame) if self._targets is None else Regimes.from_data(frame, self._targets, build)
+
     def rows(self) -> pd.DataFrame:
         """The rows as a DataFrame."""
         if self._targets is not None:
@@ -122,29 +162,29 @@ class InMemory(Source):
         """Whether variables were set by intervention in some rows."""
         return self._targets is not None
 
-    @property
-    def declared_kinds(self) -> Mapping[str, Kind] | None:
-        """The kinds that a `polydag.data.Table` brings; None where they follow from the columns' types."""
-        return self._kinds
-
     def with_data(self, data: Any) -> Self:
         """The same rows with other contents: columns recoded, for example."""
         again = object.__new__(type(self))
-        again._kinds, again._notes, again._blocks = None, self._notes, self._blocks
+        again._kinds, again._declared = None, {}
+        again._notes, again._blocks = self._notes, self._blocks
         again._targets, again._data = self._targets, data
         return again
 
     def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """The table after a change of its rows."""
-        return self.with_data(change(self.rows()))
+        self.rows()  # refused with interventions
+        return self.with_data(change(self._typed[0]))
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """As many rows drawn with replacement; or as many blocks, each of them whole."""
         drawn = draw_rows(len(self._data), rng) if self._blocks is None else draw_groups(self._blocks, rng)
         again = object.__new__(type(self))
-        again._kinds, again._notes, again._blocks = self._kinds, self._notes, None
+        # Rows drawn with replacement say less about kinds than all rows.
+        typed, again._kinds = self._typed
+        whole = self._data if _is_array(self._data) else typed
+        again._declared, again._notes, again._blocks = self._declared, self._notes, None
         again._targets = None if self._targets is None else [self._targets[row] for row in drawn]
-        whole = with_levels(self._data)
+        whole = with_levels(whole)
         again._data = (
             whole.iloc[drawn].reset_index(drop=True) if hasattr(whole, "iloc") else np.asarray(whole)[drawn]
         )
@@ -219,11 +259,20 @@ def _checked_targets(interventions: Sequence[Iterable[object]]) -> list[list[str
     return result
 
 
-def _settled_kinds(kinds: Mapping[str, Kind], data: pd.DataFrame) -> dict[str, Kind]:
-    """Columns of few whole numbers are labels among labels, and numbers among numbers."""
-    if all(kind == "discrete" for kind in kinds.values()):
-        return dict(kinds)
-    return {
-        name: "continuous" if kind == "continuous" or data[name].dtype.kind in "iufb" else "discrete"
-        for name, kind in kinds.items()
-    }
+def _is_array(data: Any) -> bool:
+    return not hasattr(data, "columns") and not hasattr(data, "schema")
+
+
+def _with_kinds(data: Any, kinds: Mapping[str, Kind]) -> tuple[pd.DataFrame, dict[str, Kind]]:
+    """The rows with cells of one type in each column, and the kinds: as given, else inferred."""
+    from polydag.data.kinds import as_table_column, typed_columns
+    from polydag.data.readers.interface import select_columns
+
+    frame = as_frame(data)
+    names = select_columns([str(name) for name in frame.columns], None, "The table")
+    select_columns(names, list(kinds), "The table")
+    typed, found = typed_columns(
+        frame.set_axis(names, axis="columns"), kinds, "The table", lambda row: f"row {row + 1}"
+    )
+    columns = {name: as_table_column(typed[name], kind) for name, kind in found.items()}
+    return pd.DataFrame(columns, index=frame.index), found

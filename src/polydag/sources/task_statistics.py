@@ -11,6 +11,7 @@ import pandas as pd
 
 from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
+from polydag.sources.agreement import agreed_kinds, united_levels
 from polydag.sources.checked import Gaussian, gaussian_statistics
 from polydag.sources.interface import Source
 from polydag.sources.labels import not_labels, numbers_of
@@ -67,6 +68,27 @@ def task_statistics(tasks: Tasks) -> list[Gaussian]:
             stats.select(names)
             if isinstance(stats, GaussianStats)
             else Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+        )
+    return result
+
+
+def task_mixed(tasks: Tasks) -> list[Any]:
+    """Moments of numbers and of indicators of labels in every task, over the levels of all tasks."""
+    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    kinds = agreed_kinds(tasks, names)
+    levels = united_levels(tasks, [name for name in names if kinds[name] == "discrete"])
+    if single := [name for name, own in levels.items() if len(own) < 2]:
+        raise DataError(f"Column {', '.join(single)} has only one level in all tasks. Leave it out.")
+    result: list[Any] = []
+    for task, source in tasks.items():
+        try:
+            stats = source.mixed(levels)
+        except DataError as error:
+            raise DataError(f"{task}: {error}") from None
+        result.append(
+            Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+            if isinstance(stats, Regimes)
+            else stats.select(names)
         )
     return result
 

@@ -3,6 +3,7 @@
 from polydag.stats.count_tables import CountTables
 from polydag.stats.discrete import DiscreteCounts
 from polydag.stats.gaussian import GaussianStats
+from polydag.stats.mixed import MixedStats
 from polydag.stats.regimes import Regimes
 
-__all__ = ["CountTables", "DiscreteCounts", "GaussianStats", "Regimes"]
+__all__ = ["CountTables", "DiscreteCounts", "GaussianStats", "MixedStats", "Regimes"]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag.errors import DataError
 from polydag.graph import node_names
-from polydag.stats.rows import Array, column_names, difference, row_weights
+from polydag.stats.rows import MISSING_ADVICE, Array, column_names, difference, row_weights
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +132,7 @@ class DiscreteCounts:
             )
         if self.levels != other.levels:
             united = {
-                name: a if a == b else _sorted_levels({*a, *b})
+                name: a if a == b else sorted_levels({*a, *b})
                 for name, a, b in zip(self.names, self.levels, other.levels, strict=True)
             }
             return self.with_levels(united) + other.with_levels(united)
@@ -149,28 +152,27 @@ def _encode(
     import pandas as pd
 
     series = pd.Series(column)
-    if levels is None:
-        categorical = isinstance(series.dtype, pd.CategoricalDtype)
-        levels = (
-            tuple(series.cat.categories.tolist())
-            if categorical
-            else _sorted_levels(set(series.dropna().unique().tolist()))
-        )
+    levels = levels_of(series) if levels is None else levels
     if len(set(levels)) != len(levels):
         raise DataError(f"Column {name}: a level is given twice in {list(levels)}.")
     codes = pd.Index(list(levels)).get_indexer(pd.Index(series))
     if len(bad := np.flatnonzero(codes < 0)):
         value = series.iloc[bad[0]]
         if pd.isna(value):
-            raise DataError(
-                f"Column {name}, row {bad[0] + 1}: the value is missing. "
-                "Drop or impute such rows first (missing='drop' or 'impute')."
-            )
+            raise DataError(f"Column {name}, row {bad[0] + 1}: the value is missing. {MISSING_ADVICE}")
         raise DataError(f"Column {name}, row {bad[0] + 1}: {value!r} is not among the column's levels.")
     return codes.astype(np.int32), tuple(levels)
 
 
-def _sorted_levels(levels: set[Hashable]) -> tuple[Hashable, ...]:
+def levels_of(column: pd.Series[Any]) -> tuple[Hashable, ...]:
+    """The labels that occur in a column, sorted; a categorical column's own, in their order."""
+    if hasattr(column, "cat"):
+        return tuple(column.cat.categories.tolist())
+    return sorted_levels(set(column.dropna().unique().tolist()))
+
+
+def sorted_levels(levels: set[Hashable]) -> tuple[Hashable, ...]:
+    """Labels in their order; by their texts where they cannot be compared."""
     try:
         return tuple(sorted(levels))  # type: ignore[type-var]
     except TypeError:

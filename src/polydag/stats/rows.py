@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from polydag.errors import DataError
 
 Array = NDArray[np.float64]
+MISSING_ADVICE = "Drop or impute such rows first (missing='drop' or 'impute')."
 
 
 def column_names(data: Any) -> list[str] | None:
@@ -78,8 +79,7 @@ def require_finite(values: Array, names: Sequence[str], rows_before: int = 0) ->
     row, column = np.argwhere(~np.isfinite(values))[0]
     bad = "missing" if np.isnan(values[row, column]) else values[row, column]
     raise DataError(
-        f"Column {names[column]}, row {rows_before + row + 1}: the value is {bad}. "
-        "Drop or impute such rows first (missing='drop' or 'impute')."
+        f"Column {names[column]}, row {rows_before + row + 1}: the value is {bad}. {MISSING_ADVICE}"
     )
 
 

@@ -111,13 +111,19 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
 
 
 def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The score of posteriors for numbers, where none is given and numbers are not cut into levels."""
-    from polydag.studies.data.sources import has_labels
+    """The score of posteriors by the kinds of the columns, where none is given and none are cut."""
+    from polydag.studies.data.sources import contents
 
     given = plan.known.named(plan.config.settings)
     if not plan.method.probabilities or "score" in given or plan.config.discretize is not None:
         return {}, ()
-    if has_labels(plan, inputs):
+    found = contents(plan, inputs)
+    if found == "mixed":
+        return {"score": "dg"}, (
+            "There are numbers and labels: the score is dg, the degenerate Gaussian. For a score of labels, cut "
+            "the numbers into levels with --discretize.",
+        )
+    if found == "labels":
         return {}, ()
     return {"score": "bge"}, (
         "All columns are numbers: the score is bge. Cut them into levels with --discretize.",

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 def require_numbers(table: Any) -> None:
     """Raise a `DataError` for truth values, which are labels; other labels are refused when rows are read."""
-    if getattr(table, "is_discrete", False) or isinstance(table, DiscreteCounts):
+    if isinstance(table, DiscreteCounts):
         raise DataError("its columns hold labels, not numbers.")
+    if words := [name for name, kind in getattr(table, "fixed_kinds", {}).items() if kind == "discrete"]:
+        raise DataError(f"column {words[0]} holds labels, not numbers.")
     frame = getattr(table, "frame", table)
     if isinstance(frame, np.ndarray):
         dtypes: dict[Any, Any] = {"x0": frame.dtype}

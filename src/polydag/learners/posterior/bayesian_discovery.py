@@ -26,7 +26,7 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, ScoreName, kind_of, resolve
-from polydag.sources.checked import discrete_counts, gaussian_statistics
+from polydag.sources.checked import discrete_counts, statistics, used_kinds
 from polydag.sources.interface import Source
 from polydag.sources.labels import labelled
 from polydag.sources.table import InMemory
@@ -61,7 +61,8 @@ class BayesianDiscovery(StructureLearner):
     Parameters
     ----------
     score : str
-        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers,
+        "dg" for both.
     score_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -210,8 +211,11 @@ class BayesianDiscovery(StructureLearner):
         self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
     def _statistics(self, source: Source) -> Any:
-        if kind_of(self.score) == "numbers":
-            return gaussian_statistics(source)
+        kind = kind_of(self.score)
+        if kind in ("numbers", "mixed"):
+            self.kinds_ = used_kinds(source, kind)
+            return statistics(source, kind)
+        self.kinds_ = used_kinds(source, "labels")
         if isinstance(source, InMemory):
             source = labelled(source, self.discretize, self.score)
         elif self.discretize is not None:

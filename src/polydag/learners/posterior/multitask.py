@@ -37,7 +37,7 @@ from polydag.posterior.transfer.differences import Differences, from_joint, from
 from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
 from polydag.scores import kind_of
-from polydag.sources.task_statistics import pooled, task_counts, task_statistics
+from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks
 
 TRANSFERS = ("family", "theorem1", "none", "pool")
@@ -286,7 +286,7 @@ class MultitaskDiscovery(StructureLearner):
         if kind_of(self.score) == "labels":
             counts = task_counts(tasks, self.score, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        stats = task_statistics(tasks)
+        stats = task_mixed(tasks) if kind_of(self.score) == "mixed" else task_statistics(tasks)
         return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:

@@ -18,7 +18,7 @@ from polydag.parameters import Constraint, Instance, optional, whole
 from polydag.regression.class_weights import class_and_member
 from polydag.scores import Score, ScoreName, kind_of, resolve
 from polydag.scores.penalty import PENALTY, Penalty, edge_price
-from polydag.sources.checked import discrete_counts, gaussian_statistics
+from polydag.sources.checked import statistics, used_kinds
 from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
 from polydag.stats.regimes import standardized
@@ -77,9 +77,10 @@ class EquivalenceLearner(StructureLearner):
         """The best class that the search finds."""
 
     def _fit(self, source: Source) -> None:
-        kind = kind_of(self.score) or ("labels" if source.is_discrete else "numbers")
+        kind = kind_of(self.score) or source.contents
         spec = resolve(self.score, kind)
-        stats: Any = discrete_counts(source) if kind == "labels" else gaussian_statistics(source)
+        stats = statistics(source, kind)
+        self.kinds_ = used_kinds(source, kind)
         options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
         # A prior with a scale is for standardised columns; weights stay in the units of the data.
         score = spec.make(standardized(stats) if spec.standardised else stats, **options)

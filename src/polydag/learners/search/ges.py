@@ -24,8 +24,9 @@ class GES(EquivalenceLearner):
         What an edge costs, for scores that have a penalty, such as "bic": this many times `½ log n`, or by
         the extended BIC, which adds a price that grows with the number of variables.
     score : str
-        A name in `polydag.scores.SCORES`, or "auto": BIC for numbers and BDeu for labels. For numbers there
-        are "bic" and "bge" (which scores standardised columns), for labels "bdeu", "bds" and "k2".
+        A name in `polydag.scores.SCORES`, or "auto": BIC for numbers, BDeu for labels, and the degenerate
+        Gaussian score where there are both. For numbers there are "bic" and "bge" (which scores standardised
+        columns), for labels "bdeu", "bds" and "k2", for both "dg".
     score_options : mapping, optional
         Options of the score, such as `{"equivalent_sample_size": 10}` for "bdeu".
     max_parents : int, optional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
@@ -15,10 +15,12 @@ from polydag.learners.base import StructureLearner
 from polydag.parameters import Constraint, Either, Number, one_of, optional, whole
 from polydag.regression.class_weights import class_and_member
 from polydag.search.pc import COLLIDERS, SeparatingSets, automatic_level, pc
-from polydag.sources.checked import discrete_counts, gaussian_statistics
-from polydag.sources.interface import Source
-from polydag.stats import CountTables, GaussianStats, Regimes
+from polydag.sources.checked import statistics, used_kinds
+from polydag.sources.interface import Contents, Source
+from polydag.stats import Regimes
 from polydag.stats.count_tables import bound_on_tables
+
+_TESTS: dict[str, Contents] = {"fisher-z": "numbers", "g2": "labels", "dg": "mixed"}
 
 
 class PC(StructureLearner):
@@ -32,9 +34,10 @@ class PC(StructureLearner):
     alpha : float or "auto"
         The level of the tests: an edge stays while all its p-values are at most this. "auto" is
         `3 / (d √n)` for n rows and d variables, at most 0.05.
-    test : {"auto", "fisher-z", "g2"}
-        Fisher's z for numbers, G² for categories. "auto" looks at the data: a `Table` knows the kinds of its
-        columns; in a DataFrame, text, categories and truth values are labels.
+    test : {"auto", "fisher-z", "g2", "dg"}
+        Fisher's z for numbers, G² for labels, and the degenerate Gaussian test where there are both (labels
+        as blocks of indicators, Wilks' Λ of their partial correlations). "auto" chooses by the kinds of the
+        columns.
     colliders : {"majority", "conservative"}
         `i - k - j` becomes a collider when k is in fewer than half, or in none, of the sets of neighbours
         that separate i and j. With "conservative", edges whose direction rests on a mixed answer stay
@@ -89,7 +92,7 @@ class PC(StructureLearner):
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "alpha": Either(one_of("auto"), Number(above=0, most=1 - 1e-12)),
-        "test": one_of("auto", "fisher-z", "g2"),
+        "test": one_of("auto", *_TESTS),
         "colliders": one_of(*COLLIDERS),
         "max_conditioning": optional(whole(least=0)),
         "n_jobs": whole(least=-1),
@@ -107,7 +110,7 @@ class PC(StructureLearner):
         self,
         *,
         alpha: float | Literal["auto"] = 0.01,
-        test: Literal["auto", "fisher-z", "g2"] = "auto",
+        test: Literal["auto", "fisher-z", "g2", "dg"] = "auto",
         colliders: Literal["majority", "conservative"] = "majority",
         max_conditioning: int | None = None,
         knowledge: Knowledge | None = None,
@@ -123,7 +126,9 @@ class PC(StructureLearner):
         self.random_state = random_state
 
     def _fit(self, source: Source) -> None:
-        stats = _statistics(source, self.test)
+        contents = source.contents if self.test == "auto" else _TESTS[self.test]
+        stats = _statistics(source, contents)
+        self.kinds_ = used_kinds(source, contents)
         names = stats.names
         max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
         self.alpha_ = automatic_level(stats) if self.alpha == "auto" else self.alpha
@@ -150,20 +155,17 @@ class PC(StructureLearner):
         )
 
 
-def _statistics(source: Source, test: str) -> GaussianStats | CountTables:
-    """Gaussian statistics or counts, as the test needs or the data suggest."""
-    if not (test == "g2" or (test == "auto" and source.is_discrete)):
-        stats = gaussian_statistics(source)
-        if isinstance(stats, Regimes):
-            raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
-        return stats
-    counts = discrete_counts(source)
-    if isinstance(counts, Regimes):
+def _statistics(source: Source, contents: Contents) -> Any:
+    """What a test for numbers, for labels or for both needs."""
+    stats = statistics(source, contents)
+    if isinstance(stats, Regimes):
         raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
-    for name, arity in zip(counts.names, counts.arities, strict=True):
-        if arity > MAX_LEVELS and 2 * arity > counts.n:
+    if contents != "labels":
+        return stats
+    for name, arity in zip(stats.names, stats.arities, strict=True):
+        if arity > MAX_LEVELS and 2 * arity > stats.n:
             raise DataError(
-                f"Column {name} has {arity} levels in {counts.n:g} rows: G² needs categories. "
+                f"Column {name} has {arity} levels in {stats.n:g} rows: G² needs categories. "
                 "Group its values, or use test='fisher-z'."
             )
-    return counts  # type: ignore[no-any-return]
+    return stats

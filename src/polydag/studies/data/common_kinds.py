@@ -49,7 +49,7 @@ def with_common_kinds(config: Config, parts: Mapping[str, pd.DataFrame]) -> dict
     tables, start = {}, 0
     for task, table in settled.items():
         own = whole.frame.iloc[start : start + table.n].reset_index(drop=True)
-        tables[task] = dataclasses.replace(table, frame=own)
+        tables[task] = dataclasses.replace(table, frame=own, declared=frozenset(config.kinds))
         start += table.n
     return tables
 

@@ -96,7 +96,8 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
     if imputed:
         require_row_labels(config, table.frame, table.source)
     if imputed and not keep_missing:
-        table = data.from_frame(table.frame, kinds=table.kinds, missing="impute", source=table.source)
+        filled = data.from_frame(table.frame, kinds=table.kinds, missing="impute", source=table.source)
+        table = dataclasses.replace(filled, declared=table.declared)
     return table
 
 

@@ -101,8 +101,14 @@ def linked_parts(source: Any) -> dict[str, LinkedRows]:
     return {name: part for name, part in parts.items() if isinstance(part, LinkedRows)}
 
 
-def has_labels(plan: Plan, inputs: Inputs) -> bool:
-    """Whether some variables are labels rather than numbers."""
+def contents(plan: Plan, inputs: Inputs) -> str:
+    """Whether the variables are numbers, labels, or both."""
     if inputs.links is not None:
-        return False
-    return any(variables(plan.config, getattr(table, "discrete", ())) for table in inputs.tables.values())
+        return "numbers"
+    found: set[str] = set()
+    for table in inputs.tables.values():
+        kinds = getattr(table, "kinds", dict.fromkeys(table.names, "continuous"))
+        found |= {kinds[name] for name in variables(plan.config, tuple(kinds))}
+    if len(found) == 2:
+        return "mixed"
+    return "labels" if found == {"discrete"} else "numbers"

@@ -1,0 +1,1 @@
+"""Scores of tables with numbers and labels."""

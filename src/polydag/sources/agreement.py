@@ -1,0 +1,60 @@
+"""What several sources with the same columns agree on: kinds, and the levels of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from polydag.data.table import Kind
+from polydag.errors import DataError
+from polydag.federated.each_party import for_each_party
+from polydag.sources.interface import Source
+from polydag.stats.discrete import sorted_levels
+from polydag.stats.mixed import Levels
+
+
+def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[str, Kind]:
+    """The kind of each column in all sources.
+
+    Kinds that are fixed in one source (given, or of text) hold in all. Where a column has numbers everywhere,
+    the source with the most rows decides whether they are labels: fewer rows say less about that.
+    """
+    fixed = for_each_party(sources, lambda source: source.fixed_kinds)
+    inferred = for_each_party(sources, lambda source: source.kinds)
+    largest = max(sources, key=lambda name: sources[name].n)
+    agreed: dict[str, Kind] = {}
+    for column in names:
+        told = {own[column]: source for source, own in fixed.items() if column in own}
+        if len(told) > 1:
+            raise DataError(
+                f"Column {column} holds numbers at {told['continuous']} and labels at {told['discrete']}. "
+                "Declare the same kind at every party, or write it in the same way."
+            )
+        agreed[column] = next(iter(told), inferred[largest][column])
+    return agreed
+
+
+def agreed_fixed_kinds(sources: Mapping[str, Source]) -> dict[str, Kind]:
+    """The kinds that are fixed in some source."""
+    found: dict[str, Kind] = {}
+    for source in sources.values():
+        found |= source.fixed_kinds
+    return found
+
+
+def united_levels(sources: Mapping[str, Source], labels: Sequence[str]) -> Levels:
+    """The levels of each label column over all sources."""
+    each = for_each_party(sources, lambda source: source.levels(labels))
+    return {column: _united(column, {name: own[column] for name, own in each.items()}) for column in labels}
+
+
+def _united(column: str, each: Mapping[str, tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
+    words = {isinstance(level, str): f"{name} ({level!r})" for name, own in each.items() for level in own}
+    if len(words) > 1:
+        raise DataError(
+            f"Column {column} has words at {words[True]} and numbers at {words[False]}, which would be "
+            "different levels. Write it in the same way at every party."
+        )
+    first, *others = each.values()
+    if all(own == first for own in others):
+        return first
+    return sorted_levels({level for own in each.values() for level in own})

@@ -1,0 +1,41 @@
+"""What a reader of a result should know about the kinds of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from polydag.data.table import Kind
+from polydag.sources.interface import Source
+
+_SHOWN = 12
+
+
+def kinds_notes(source: Source, used: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Whole numbers whose kind was inferred, and what they were taken for."""
+    given = source.fixed_kinds
+    few = [name for name, kind in source.kinds.items() if kind == "discrete" and name not in given]
+    labels = [name for name in few if used.get(name) == "discrete"]
+    numbers = [name for name in few if used.get(name) == "continuous"]
+    notes = []
+    if labels:
+        notes.append(
+            f"Few whole numbers, taken as labels: {_listed(labels)}. If they are amounts, declare them "
+            f"continuous (--kind {labels[0]}=continuous; in Python kinds=)."
+        )
+    if numbers:
+        notes.append(
+            f"Few whole numbers, taken as amounts, since this method is for numbers: {_listed(numbers)}. If "
+            "they are labels, use a method for mixed columns, such as boss, ges or pc."
+        )
+    return tuple(notes)
+
+
+def kinds_in_words(kinds: Mapping[str, Kind]) -> str:
+    """Which columns were taken for numbers and which for labels."""
+    parts = {"numbers": "continuous", "labels": "discrete"}
+    found = {word: [name for name, kind in kinds.items() if kind == own] for word, own in parts.items()}
+    return "; ".join(f"{len(names)} {word} ({_listed(names)})" for word, names in found.items() if names)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

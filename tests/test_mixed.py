@@ -1,0 +1,267 @@
+"""Tables with numbers and labels: statistics, the degenerate Gaussian score and test, learners."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as distributions
+
+from polydag import BOSS, GES, PC, BayesianDiscovery, Bootstrap, Knowledge, Notears, Parties, Privacy
+from polydag.errors import DataError
+from polydag.scores import make_score, total_score
+from polydag.search.pc.independence import make_test
+from polydag.sources import InMemory
+from polydag.sources.checked import mixed_statistics
+from polydag.stats import GaussianStats, MixedStats
+from polydag.stats.mixed import with_indicators
+
+seeds = st.integers(0, 10_000)
+LEVELS = {"b": ("high", "low", "mid"), "d": (0, 1)}
+
+
+def mixed_rows(seed: int, n: int = 120) -> pd.DataFrame:
+    """Columns a, c, e of numbers; b with three labels, d with two."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5)) @ (np.eye(5) + 0.5 * rng.normal(size=(5, 5)))
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame["b"] = pd.qcut(frame["b"], 3, labels=["low", "mid", "high"]).astype(str)
+    frame["d"] = (frame["d"] > 0).astype(int)
+    return frame
+
+
+def gaussian_log_likelihood(frame: pd.DataFrame, columns: list[str], levels: dict[str, Any]) -> float:
+    """Of the numbers and dummy columns, with one row's worth of variance more for those of each label."""
+    parts = [
+        frame[[name]].to_numpy(float)
+        if name not in levels
+        else np.column_stack([frame[name] == level for level in levels[name][:-1]]).astype(float)
+        for name in columns
+    ]
+    if not parts:
+        return 0.0
+    n = len(frame)
+    S = np.cov(np.hstack(parts), rowvar=False, bias=True).reshape(2 * (sum(p.shape[1] for p in parts),))
+    start = 0
+    extra = np.zeros_like(S)
+    for name, part in zip(columns, parts, strict=True):
+        own = slice(start, start + part.shape[1])
+        extra[own, own] = S[own, own] / n if name in levels else 0.0
+        start += part.shape[1]
+    return float(-0.5 * n * (np.linalg.slogdet(S + extra)[1] + start * (np.log(2 * np.pi) + 1)))
+
+
+@given(seed=seeds, k=st.integers(0, 3))
+@settings(max_examples=25, deadline=None)
+def test_a_family_scores_as_the_gaussian_of_its_blocks(seed: int, k: int) -> None:
+    frame = mixed_rows(seed)
+    rng = np.random.default_rng(seed)
+    node, *parents = (frame.columns[i] for i in rng.permutation(5)[: k + 1])
+    score = make_score("dg", MixedStats.from_data(frame, LEVELS), penalty=1.5)
+    size = {name: len(LEVELS.get(name, (0, 1))) - 1 for name in frame}
+    own, q = size[node], sum(size[name] for name in parents)
+    likelihood = gaussian_log_likelihood(frame, [*parents, node], LEVELS) - gaussian_log_likelihood(
+        frame, parents, LEVELS
+    )
+    price = 1.5 / 2 * np.log(len(frame)) * (own * q + own * (own + 3) / 2)
+    index = {name: i for i, name in enumerate(frame)}
+    found = score.local_score(index[node], [index[name] for name in parents])
+    assert found == pytest.approx(likelihood - price, rel=1e-9)
+
+
+@given(seed=seeds)
+@settings(max_examples=15, deadline=None)
+def test_equivalent_graphs_score_alike_and_levels_have_no_order(seed: int) -> None:
+    frame = mixed_rows(seed)
+    score = make_score("dg", MixedStats.from_data(frame, LEVELS))
+    forward = np.triu(np.ones((5, 5), dtype=bool), 1)
+    place = np.random.default_rng(seed).permutation(5)
+    assert total_score(score, forward[np.ix_(place, place)]) == pytest.approx(total_score(score, forward))
+    other = {"b": ("low", "mid", "high", "never"), "d": (1, 0)}
+    again = make_score("dg", MixedStats.from_data(frame, other))
+    for node, parents in ((1, (0, 3)), (0, (1, 3)), (3, (1,))):
+        assert again.local_score(node, parents) == pytest.approx(score.local_score(node, parents), rel=1e-8)
+
+
+def test_numbers_alone_have_the_bic_and_labels_that_determine_each_other_a_finite_score() -> None:
+    numbers = mixed_rows(0)[["a", "c", "e"]]
+    mixed = make_score("dg", MixedStats.from_data(numbers, {}))
+    bic = make_score("bic", GaussianStats.from_data(numbers))
+    assert mixed.local_score(0, [1, 2]) == pytest.approx(bic.local_score(0, [1, 2]), rel=1e-12)
+    twins = mixed_rows(0).assign(f=lambda t: t["b"].str.upper())
+    graph = BOSS().fit(twins).graph_
+    assert graph.adjacency[graph.index("b"), graph.index("f")] or graph.adjacency[5, 1]
+
+
+@given(seed=seeds)
+@settings(max_examples=10, deadline=None)
+def test_statistics_of_parts_add_up(seed: int) -> None:
+    frame = mixed_rows(seed)
+    parts = [MixedStats.from_data(frame.iloc[k::3], LEVELS) for k in range(3)]
+    whole, summed = MixedStats.from_data(frame, LEVELS), reduce(add, parts)
+    np.testing.assert_allclose(summed.moments.scatter, whole.moments.scatter, atol=1e-9)
+    np.testing.assert_allclose(summed.blocks.matrix, whole.blocks.matrix, atol=1e-9)
+    chosen = whole.select(["d", "a", "b"])
+    direct = MixedStats.from_data(frame[["d", "a", "b"]], LEVELS)
+    np.testing.assert_allclose(chosen.moments.scatter, direct.moments.scatter, atol=1e-12)
+
+
+def test_blocks_are_uncorrelated_inside_and_keep_canonical_correlations() -> None:
+    frame = mixed_rows(3)
+    blocks = MixedStats.from_data(frame, LEVELS).blocks
+    assert blocks.sizes.tolist() == [1, 2, 1, 1, 1]
+    one = blocks.matrix[blocks.start[1] : blocks.start[2], blocks.start[0] : blocks.start[1]]
+    dummies = np.column_stack([np.ones(len(frame)), frame["b"] == "low", frame["b"] == "mid"])
+    left = frame["a"] - dummies @ np.linalg.lstsq(dummies, frame["a"], rcond=None)[0]
+    assert (one**2).sum() == pytest.approx(1 - left.var(ddof=0) / frame["a"].var(ddof=0), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def clinic() -> pd.DataFrame:
+    """Ward -> severity -> stay <- age; severity -> died."""
+    rng = np.random.default_rng(7)
+    n = 900
+    ward = rng.choice(["east", "north", "west"], n)
+    severity = pd.Series(ward).map({"east": 0.0, "north": 1.0, "west": -1.0}).to_numpy() + rng.normal(size=n)
+    age = 60 + 8 * rng.normal(size=n)
+    stay = severity + age / 8 + rng.normal(size=n)
+    died = (severity + rng.logistic(size=n) > 1).astype(int)
+    return pd.DataFrame({"ward": ward, "severity": severity, "age": age, "stay": stay, "died": died})
+
+
+@pytest.mark.parametrize("learner", [GES(), BOSS(), PC()])
+def test_learners_find_a_mixed_graph_and_say_what_columns_were_taken_for(
+    learner: Any, clinic: pd.DataFrame
+) -> None:
+    model = learner.fit(clinic)
+    skeleton_ = {frozenset((edge.source, edge.target)) for edge in model.graph_.edges()}
+    wanted = [("ward", "severity"), ("severity", "stay"), ("age", "stay"), ("severity", "died")]
+    assert skeleton_ == set(map(frozenset, wanted))
+    assert model.kinds_ == {"ward": "discrete", "severity": "continuous", "age": "continuous",
+                            "stay": "continuous", "died": "discrete"}  # fmt: skip
+    assert any("taken as labels: died" in note for note in model.notes_)
+    assert model.dag_.weights[2, 3] == pytest.approx(1 / 8, rel=0.2)
+    told = learner.fit(InMemory(clinic, kinds={"died": "continuous"}))
+    assert told.kinds_["died"] == "continuous"
+    assert not any("died" in note for note in told.notes_)
+
+
+def test_knowledge_names_columns(clinic: pd.DataFrame) -> None:
+    first = Knowledge(tiers=[["ward", "age"], ["severity"], ["stay", "died"]])
+    graph = BOSS(knowledge=first).fit(clinic).graph_
+    assert ("ward", "severity") in {(edge.source, edge.target) for edge in graph.edges() if edge.directed}
+    apart = Knowledge(forbidden=[("severity", "died"), ("died", "severity")])
+    for learner in (GES(knowledge=apart), PC(knowledge=apart)):
+        assert not learner.fit(clinic).graph_.adjacency[1, 4]
+
+
+def test_parties_give_the_pooled_answer_in_one_round(clinic: pd.DataFrame) -> None:
+    parts = {f"hospital {k}": clinic.iloc[k::3] for k in range(3)}
+    # The last hospital never sees one ward.
+    parts["hospital 2"] = parts["hospital 2"][lambda t: t["ward"] != "west"]
+    hospitals = Parties(parts)
+    pooled = mixed_statistics(pd.concat(parts.values()))
+    summed = mixed_statistics(hospitals)
+    assert summed.n == pooled.n
+    np.testing.assert_allclose(summed.moments.scatter, pooled.moments.scatter, rtol=1e-6, atol=1e-6)
+    for learner in (BOSS(), PC()):
+        assert learner.fit(hospitals).graph_ .adjacency.tolist() == learner.fit(
+            pd.concat(parts.values())).graph_.adjacency.tolist()  # fmt: skip
+    shown = BOSS().fit(Parties(parts)).disclosure_
+    sums = shown[~shown["name"].str.startswith("join")]
+    assert sums["masked"].all()
+    assert set(sums["round"]) == {1}
+
+
+def test_a_posterior_and_a_bootstrap_of_mixed_columns(clinic: pd.DataFrame) -> None:
+    model = BayesianDiscovery(score="dg", max_parents=2).fit(clinic)
+    edges = model.posterior_.edges
+    assert edges.loc["age", "stay"] > 0.95
+    assert edges.loc["ward", "died"] + edges.loc["died", "ward"] < 0.1
+    again = Bootstrap(GES(), n_resamples=10, random_state=0).fit(clinic)
+    assert again.frequencies_.loc["age", "stay"] == 1
+
+
+def test_labels_are_never_silently_numbers(clinic: pd.DataFrame) -> None:
+    numbers = clinic.drop(columns="ward")
+    assert any("taken as amounts" in note and "died" in note for note in Notears().fit(numbers).notes_)
+    for source in (clinic, InMemory(numbers, kinds={"died": "discrete"})):
+        for learner in (Notears(), GES(score="bic"), PC(test="fisher-z")):
+            with pytest.raises(DataError, match=r"(ward|died).* holds labels.*--kind"):
+                learner.fit(source)
+    with pytest.raises(DataError, match=r"severity.*declared continuous.*--discretize"):
+        PC(test="g2").fit(InMemory(clinic, kinds={"severity": "continuous"}))
+    with pytest.raises(DataError, match="ward, row 3: the value is missing"):
+        BOSS().fit(clinic.assign(ward=clinic["ward"].where(clinic.index != 2)))
+    with pytest.raises(DataError, match="ward has only one level"):
+        BOSS().fit(clinic.assign(ward="east"))
+
+
+def test_parties_agree_on_kinds_or_say_who_differs(clinic: pd.DataFrame) -> None:
+    small = clinic.iloc[:3]
+    parties = Parties({"large": clinic.iloc[3:], "small": small}, privacy=Privacy(mode="none"))
+    assert parties.kinds["died"] == "discrete"  # three rows alone might be of numbers
+    told = {"a": InMemory(clinic, kinds={"died": "continuous"}), "b": clinic.assign(died="no")}
+    with pytest.raises(DataError, match="died holds numbers at a and labels at b"):
+        _ = Parties(told).kinds
+    words = {"a": clinic, "b": clinic.assign(died=np.where(clinic["died"] == 1, "yes", "no"))}
+    with pytest.raises(DataError, match=r"died has words at b .* and numbers at a"):
+        BOSS().fit(Parties(words, privacy=Privacy(mode="none")))
+
+
+def test_the_test_of_blocks_is_wilks_lambda() -> None:
+    frame = mixed_rows(5, n=200)
+    stats = MixedStats.from_data(frame, LEVELS)
+    test = make_test(stats, 0.05)
+    dummies = {name: with_indicators(frame[[name]], LEVELS).to_numpy() for name in frame}
+    for x, y, given_ in (("b", "a", ()), ("b", "d", ("a",)), ("c", "e", ("b", "d")), ("b", "c", ("a", "d"))):
+        Z = np.column_stack([np.ones(200), *(dummies[name] for name in given_)])
+        left = {name: dummies[name] - Z @ np.linalg.lstsq(Z, dummies[name], rcond=None)[0] for name in (x, y)}
+        both = np.hstack([left[x], left[y]])
+        log_lambda = (
+            np.linalg.slogdet(both.T @ both)[1]
+            - np.linalg.slogdet(left[x].T @ left[x])[1]
+            - np.linalg.slogdet(left[y].T @ left[y])[1]
+        )
+        a, b = left[x].shape[1], left[y].shape[1]
+        statistic = -(200 - (Z.shape[1] - 1) - (a + b + 3) / 2) * log_lambda
+        expected = distributions.chi2.sf(statistic, a * b)
+        found = _p_value(test, stats.names, x, y, given_)
+        assert found == pytest.approx(expected, abs=0.02, rel=0.1)
+
+
+def _p_value(test: Any, names: tuple[str, ...], x: str, y: str, given_: tuple[str, ...]) -> float:
+    from polydag.scores.mixed._blocks_kernels import log_left
+    from polydag.search.pc._mixed_kernels import _p_value as kernel
+
+    start = test.stats.blocks.start
+    i, t = names.index(x), names.index(y)
+    members = np.array([*(names.index(name) for name in given_), 0], dtype=np.int64)
+    alone = log_left(test._matrix, start, i, members[: len(given_)])
+    return float(kernel(test._matrix, start, test.stats.n, 5, i, t, members, len(given_), alone))
+
+
+@pytest.mark.slow
+def test_the_test_of_blocks_keeps_its_level() -> None:
+    """Columns that depend on a common cause only, given that cause: 5 % of the tests reject."""
+    rng = np.random.default_rng(0)
+    rejected = []
+    for _ in range(1500):
+        cause = rng.normal(size=150)
+        frame = pd.DataFrame({
+            "cause": cause,
+            "three": np.digitize(cause + rng.normal(size=150), [-1, 1]),
+            "two": (cause + rng.logistic(size=150) > 0).astype(int),
+            "number": 0.7 * cause + rng.normal(size=150),
+        })  # fmt: skip
+        stats = MixedStats.from_data(frame, {"three": (0, 1, 2), "two": (0, 1)})
+        test = make_test(stats, 0.05)
+        pairs = [("three", "number"), ("two", "number")]
+        rejected.append([_p_value(test, stats.names, x, y, ("cause",)) < 0.05 for x, y in pairs])
+    np.testing.assert_allclose(np.mean(rejected, axis=0), 0.05, atol=0.02)
