@@ -261,7 +261,7 @@ def test_a_bad_file(command: list[str], text: str | None, words: list[str]) -> N
         ([0.5, np.inf] * 100, ["extra", "line 3", "inf"]),
         ([2.5] * 200, ["extra", "constant"]),
         (None, ["age = extra", "same values"]),
-        (["yes", "no"] * 100, ["extra", "not numeric"]),
+        (["yes", "no"] * 100, ["extra", "holds labels"]),
     ],
 )
 def test_a_bad_column(frame: pd.DataFrame, method: str, column: list[Any] | None, words: list[str]) -> None:

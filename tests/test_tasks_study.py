@@ -234,6 +234,9 @@ def test_age_in_years_among_labels(clinics: dict[str, pd.DataFrame]) -> None:
         )
     words = ("fit", "--as", "tasks", "controls.csv", "patients.csv", "--out", "a")
     code, said = invoke(*words)
+    assert code == 0
+    assert "There are numbers and labels: the score is dg" in " ".join(said.split())
+    code, said = invoke(*words[:-1], "k2", "--set", "score=k2")
     assert code == 3
     assert "Column age holds numbers by its kind" in " ".join(said.split())
     for more in (("--discretize", "quantile:3"), ("--kind", "age=discrete")):

@@ -21,6 +21,7 @@ def document(result: Result, folder: Path, comparison: dict[str, float] | None) 
         "converged": result.converged,
         "n": result.n,
         "nodes": list(result.graph.names),
+        "kinds": dict(result.kinds),
         "edges": [edge._asdict() for edge in result.edges],
         "pruned": [edge._asdict() for edge in result.pruned],
         "measures": dict(result.measures),

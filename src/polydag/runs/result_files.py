@@ -84,10 +84,13 @@ def config_text(result: Result) -> str:
 
 def summary_text(result: Result) -> str:
     """A readable summary of the study and its result."""
+    from polydag.sources.kinds_notes import kinds_in_words
+
     graph, config = result.graph, result.config
     lines = [
         f"{config.method} on {', '.join(config.data)} ({config.shape})",
         f"{result.n:g} rows, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
+        *((f"{kinds_in_words(result.kinds)}",) if result.kinds else ()),
         "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
         *(f"{name} = {value}" for name, value in flattened(config.settings).items()),
         *(f"{name}: {value:.6g}" for name, value in result.measures.items()),

@@ -30,11 +30,12 @@ def kinds_notes(source: Source, used: Mapping[str, Kind]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def kinds_in_words(kinds: Mapping[str, Kind]) -> str:
+def kinds_in_words(kinds: Mapping[str, str]) -> str:
     """Which columns were taken for numbers and which for labels."""
-    parts = {"numbers": "continuous", "labels": "discrete"}
+    parts = {"Numbers": "continuous", "labels": "discrete"}
     found = {word: [name for name, kind in kinds.items() if kind == own] for word, own in parts.items()}
-    return "; ".join(f"{len(names)} {word} ({_listed(names)})" for word, names in found.items() if names)
+    words = "; ".join(f"{word}: {_listed(names)}" for word, names in found.items() if names)
+    return words[0].upper() + words[1:]
 
 
 def _listed(names: list[str]) -> str:

@@ -107,6 +107,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         tables=found.tables,
         documents=found.documents,
         pictures=found.pictures,
+        kinds=found.kinds,
     )
 
 
@@ -120,8 +121,8 @@ def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, .
     found = contents(plan, inputs)
     if found == "mixed":
         return {"score": "dg"}, (
-            "There are numbers and labels: the score is dg, the degenerate Gaussian. For a score of labels, cut "
-            "the numbers into levels with --discretize.",
+            "There are numbers and labels: the score is dg, the degenerate Gaussian. For a score of labels, "
+            "cut the numbers into levels with --discretize.",
         )
     if found == "labels":
         return {}, ()

@@ -71,6 +71,8 @@ class Result:
         Numbers that the method tells about its result, such as the penalty that it chose.
     sha256 : mapping of source to digest
         What was read.
+    kinds : mapping of column to "continuous" or "discrete"
+        What each column was taken for: numbers, or labels.
     """
 
     config: Config
@@ -89,6 +91,7 @@ class Result:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> str:

@@ -33,6 +33,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     first_notes: tuple[str, ...] = ()
     measures: Mapping[str, float] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     n_iter: int | None = None
     pruned: tuple[Removed, ...] = ()
@@ -48,6 +49,7 @@ class Findings:
             notes=(*self.notes, *other.notes),
             first_notes=(*self.first_notes, *other.first_notes),
             measures={**self.measures, **other.measures},
+            kinds={**self.kinds, **other.kinds},
             settings=overlaid(self.settings, other.settings),
             n_iter=self.n_iter if other.n_iter is None else other.n_iter,
             pruned=(*self.pruned, *other.pruned),
