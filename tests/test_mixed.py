@@ -94,6 +94,9 @@ def test_numbers_alone_have_the_bic_and_labels_that_determine_each_other_a_finit
     mixed = make_score("dg", MixedStats.from_data(numbers, {}))
     bic = make_score("bic", GaussianStats.from_data(numbers))
     assert mixed.local_score(0, [1, 2]) == pytest.approx(bic.local_score(0, [1, 2]), rel=1e-12)
+    mixed = make_score("dg", MixedStats.from_data(numbers, {}), penalty="auto")
+    bic = make_score("bic", GaussianStats.from_data(numbers), penalty="auto")
+    assert mixed.local_score(0, [1, 2]) == pytest.approx(bic.local_score(0, [1, 2]), rel=1e-12)
     twins = mixed_rows(0).assign(f=lambda t: t["b"].str.upper())
     graph = BOSS().fit(twins).graph_
     assert graph.adjacency[graph.index("b"), graph.index("f")] or graph.adjacency[5, 1]

@@ -61,13 +61,13 @@ def _factor_row(C, columns, L, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def block_gains(  # type: ignore[no-untyped-def]
-    C, start, y, candidates, root, element, depth, wanted, half_n, price, most
+    C, start, y, candidates, root, element, depth, wanted, half_n, price, edge, most
 ):  # fmt: skip
     """Gains of candidate blocks as parents of block y beside each set of a tree, in depth-first order.
 
-    A family of more than `most` columns is not allowed. Row k of W is what column k of the current set
-    explains of each column of the candidates and of y (a Cholesky row), so that a set costs the elimination
-    of one block more than the set above it.
+    A parameter costs `price`, a parent `edge` besides. A family of more than `most` columns is not allowed.
+    Row k of W is what column k of the current set explains of each column of the candidates and of y (a
+    Cholesky row), so that a set costs the elimination of one block more than the set above it.
     """
     m, fixed = len(candidates), len(root)
     ky = start[y + 1] - start[y]
@@ -125,7 +125,7 @@ def block_gains(  # type: ignore[no-untyped-def]
                 value = _pivot(left, a)
                 if a >= kx:
                     after += math.log(value)
-            gains[row, c] = half_n * (base - after) - price * kx * ky
+            gains[row, c] = half_n * (base - after) - price * kx * ky - edge
     return gains
 
 

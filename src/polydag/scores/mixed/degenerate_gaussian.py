@@ -6,7 +6,9 @@ columns were jointly Gaussian: with `y` the block of a node, of `k` columns, and
 
     -n/2 (log|S_{B+y}| - log|S_B| + k log 2π + k) - penalty/2 · log n · (k q + k (k + 3)/2).
 
-The parameters are coefficients, intercepts, and the variances and covariances of the errors. For numbers
+The parameters are coefficients, intercepts, and the variances and covariances of the errors. With
+`penalty="auto"` it is the extended BIC, which charges each parent once for having been chosen among the
+variables, however many columns it has (`polydag.scores.penalty`). For numbers
 alone this is the BIC of `polydag.scores.gaussian.bic`. The score is the same for all DAGs of a class, and
 does not depend on the order of a label's levels.
 
@@ -27,9 +29,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from polydag.parameters import number, setting
+from polydag.parameters import setting
 from polydag.scores.families import Array, Index, Mask, ParentSets
 from polydag.scores.gaussian.score import require_rows_and_rank
+from polydag.scores.penalty import PENALTY, Penalty, edge_price
 from polydag.scores.regimes import node_groups, target_sets
 from polydag.scores.spec import Kind, check_options
 from polydag.stats import MixedStats, Regimes
@@ -44,6 +47,7 @@ class BlockTerms(NamedTuple):
     base: Array
     half_n: float
     price: float
+    edge: float  # what a parent costs besides its parameters
     most: int  # columns of a family
 
 
@@ -55,14 +59,17 @@ class DegenerateGaussian:
     ----------
     stats : MixedStats or Regimes of MixedStats
         The data; with `Regimes`, each node is scored by the rows that did not set it.
-    penalty : float
-        The penalty discount: 1 is BIC, larger gives sparser graphs.
+    penalty : float or "auto"
+        The penalty discount: 1 is BIC, larger gives sparser graphs. "auto" is the extended BIC, which also
+        counts the variables.
     """
 
     kind: ClassVar[Kind] = "mixed"
 
     stats: MixedStats | Regimes[MixedStats]
-    penalty: float = setting(1.0, number(above=0), "the penalty discount; larger gives sparser graphs")
+    penalty: Penalty = setting(
+        1.0, PENALTY, "the penalty discount, larger gives sparser graphs; auto: the extended BIC"
+    )
     targets: tuple[frozenset[int], ...] = field(init=False, repr=False)
     _terms: tuple[BlockTerms, ...] = field(init=False, repr=False)
     _group: Index = field(init=False, repr=False)
@@ -80,10 +87,11 @@ class DegenerateGaussian:
             require_rows_and_rank(part.numbers)
         blocks = part.blocks
         n, size = part.n, blocks.sizes
-        price = 0.5 * self.penalty * math.log(n)
+        price = edge_price(1.0 if self.penalty == "auto" else self.penalty, n, part.d)
+        edge = edge_price(self.penalty, n, part.d) - price
         likelihood = -0.5 * n * (blocks.log_volume + size * (math.log(2 * math.pi) + 1))
-        base = likelihood - price * size * (size + 3) / 2
-        return BlockTerms(regularised(blocks, n), blocks.start, base, 0.5 * n, price, int(n) - 2)
+        base = likelihood - price * size * (size + 3) / 2 - 2 * edge
+        return BlockTerms(regularised(blocks, n), blocks.start, base, 0.5 * n, price, edge, int(n) - 2)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +114,8 @@ class DegenerateGaussian:
         if members.size and width + size[node] > own.most:
             return -math.inf
         left = log_left(own.matrix, own.start, node, members)
-        return float(own.base[node] - own.half_n * left - own.price * size[node] * width)
+        price = own.price * size[node] * width + own.edge * len(members)
+        return float(own.base[node] - own.half_n * left - price)
 
     def gains(
         self, node: int, candidates: Index, sets: ParentSets, wanted: Mask, positive_only: bool = False
@@ -117,7 +126,7 @@ class DegenerateGaussian:
         own = self._terms[self._group[node]]
         result: Array = block_gains(
             own.matrix, own.start, node, candidates, sets.root, sets.element, sets.depth, wanted,
-            own.half_n, own.price, own.most,
+            own.half_n, own.price, own.edge, own.most,
         )  # fmt: skip
         return result
 
