@@ -20,6 +20,7 @@ from polydag import checkpoint, formats, runs, simulate
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
+from polydag.runs.claims import claimed
 from polydag.studies import TableConfig
 
 FILES = {
@@ -276,7 +277,7 @@ class Slow(StructureLearner):
         print("working", file=sys.stderr, flush=True)
         time.sleep(60)
 LEARNERS["slow"] = Slow
-from polydag.cli.main import main
+from polydag.__main__ import main
 main()
 """
 
@@ -302,3 +303,73 @@ def test_stopping_a_real_process_leaves_nothing_half_written(
     if number == signal.SIGINT:
         assert told.startswith("Interrupted.")
         assert ("--out runs/x --resume" in told) == pieces
+
+
+def killed_before_its_first_piece(folder: Path) -> None:
+    """What SIGKILL leaves of a run that has hardly begun."""
+    folder.mkdir()
+    (folder / ".lock").touch()
+    (folder / "run.log").write_text("half a li")
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_run_killed_before_its_first_piece_starts_again_either_way(data: str, resume: bool) -> None:
+    config = TableConfig(data=(data,), method="pieces", seed=5)
+    killed_before_its_first_piece(Path("run.partial"))
+    runs.perform(config, "run", resume=resume)
+    assert not Path("run.partial").exists()
+    runs.perform(config, "straight")
+    assert Path("run/graph.json").read_bytes() == Path("straight/graph.json").read_bytes()
+
+
+def test_what_a_killed_run_left_is_cleaned_by_the_next(data: str) -> None:
+    config = TableConfig(data=(data,), method="pieces", seed=5)
+    left = Path(".run.writing")
+    (left / "new").mkdir(parents=True)
+    (left / "new" / "graph.json").write_text("half")
+    runs.perform(config, "run")
+    assert sorted(path.name for path in Path().iterdir()) == ["run", "table.csv"]
+    left.mkdir()  # killed between the two renames of --force: the old folder is found again
+    Path("run").rename(left / "old")
+    with pytest.raises(UsageError, match="already exists"), runs.new_folder("run"):
+        pass
+    assert contents(Path("run"))
+    assert not left.exists()
+
+
+def test_two_runs_do_not_write_into_one_folder(data: str) -> None:
+    config = TableConfig(data=(data,), method="pieces", seed=5)
+    with claimed(Path("run.partial"), Path("run")):
+        for options in ({}, {"force": True}, {"resume": True}):
+            with pytest.raises(UsageError, match="Another run is writing run now"):
+                runs.perform(config, "run", **options)
+    with (
+        runs.new_folder("simulated"),
+        pytest.raises(UsageError, match="Another run is writing simulated"),
+        runs.new_folder("simulated"),
+    ):
+        pass
+    runs.perform(config, "run")
+    assert not Path("run.partial").exists()
+
+
+def test_a_damaged_fingerprint_is_named_and_a_damaged_piece_is_computed_again(
+    data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TableConfig(data=(data,), method="pieces", seed=5)
+    monkeypatch.setattr(Pieces, "stop_after", 2)
+    with pytest.raises(KeyboardInterrupt):
+        runs.perform(config, "run")
+    monkeypatch.setattr(Pieces, "stop_after", None)
+    fingerprint = Path("run.partial/fingerprint")
+    whole = fingerprint.read_bytes()
+    fingerprint.write_bytes(whole[:-3])
+    with pytest.raises(DataError, match=r"run\.partial/fingerprint is damaged.*--force"):
+        runs.perform(config, "run", resume=True)
+    fingerprint.write_bytes(whole)
+    damaged = sorted(Path("run.partial").glob("*.piece"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    runs.perform(config, "run", resume=True)
+    assert sorted(Pieces.computed) in ([0, 0, 1, 2, 3], [0, 1, 1, 2, 3])
+    runs.perform(config, "straight")
+    assert Path("run/graph.json").read_bytes() == Path("straight/graph.json").read_bytes()

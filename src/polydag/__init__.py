@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from polydag.compilation_cache import ensure_writable_cache
+
 if TYPE_CHECKING:
     from polydag import data, formats, metrics, simulate, sources
     from polydag.graph import Edge, Graph
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 __version__ = "0.2.0"
+
+ensure_writable_cache()
 
 _HOMES = {
     "Edge": "polydag.graph",

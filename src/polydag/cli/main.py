@@ -55,11 +55,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _stop)
-    try:
-        app()
-    except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
-        sys.exit(130)
+    app()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from polydag.cli.interruption import INTERRUPTED, tell, was_asked
 from polydag.errors import PolydagError
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def with_explained_errors(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except Exception as error:
+            if was_asked():  # workers that were stopped, a half-loaded module: a consequence
+                _explain(KeyboardInterrupt())
+                raise typer.Exit(INTERRUPTED) from None
             if kwargs.get("debug") or type(error).__module__.partition(".")[0] in ("typer", "click"):
                 raise
             typer.echo(f"Unexpected error: {type(error).__name__}: {error}", err=True)
@@ -51,12 +55,12 @@ def with_explained_errors(command: Callable[..., None]) -> Callable[..., None]:
 def _code(error: BaseException) -> int:
     if isinstance(error, PolydagError):
         return error.exit_code
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _explain(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
-        typer.echo("Interrupted.", err=True)
+        tell()
     elif isinstance(error, MemoryError):
         typer.echo(f"Error: there is not enough memory. {error}".rstrip(), err=True)
     else:

@@ -73,31 +73,17 @@ def compute(asked: Reproduction, folder: Path, *, resume: bool, force: bool) -> 
     """Compute what is asked for; an interruption leaves finished parts beside the folder."""
     from polydag import __version__, checkpoint, runs
 
-    unfinished = runs.partial(folder)
-    runs.require_free(folder, force=force)
-    if unfinished.exists() and not resume:
-        if not force:
-            raise UsageError(
-                f"{unfinished} belongs to an interrupted run. Continue with --resume, or add --force."
-            )
-        shutil.rmtree(unfinished)
     fingerprint = {
         "polydag": __version__,
         "paper": asked.paper,
         "preset": f"{asked.preset} {dict(asked.settings)}",
     }
     module, more = asked.module, {"settings": asked.settings} if asked.settings else {}
-    try:
-        with checkpoint.saving(unfinished, fingerprint):
-            tables: dict[str, pd.DataFrame] = module.run(asked.tables, asked.seeds, asked.preset, **more)
-    except BaseException as error:
-        if not checkpoint.has_pieces(unfinished):  # nothing to resume
-            shutil.rmtree(unfinished, ignore_errors=True)
-        elif not isinstance(error, UsageError):
-            error.add_note(
-                f"Finished parts are kept in {unfinished}: add --out {folder} --resume to continue."
-            )
-        raise
+    with (
+        runs.unfinished_run(folder, resume=resume, force=force) as unfinished,
+        checkpoint.saving(unfinished, fingerprint),
+    ):
+        tables: dict[str, pd.DataFrame] = module.run(asked.tables, asked.seeds, asked.preset, **more)
     pictures = module.pictures(tables) if hasattr(module, "pictures") else {}
     notes = module.notes(tables) if hasattr(module, "notes") else []
     return Reproduced(tables, pictures, notes)

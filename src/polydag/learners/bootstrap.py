@@ -18,6 +18,7 @@ from polydag.metrics.proportions import wilson_interval
 from polydag.parameters import whole
 from polydag.progress import report
 from polydag.sources import InMemory, Source, Tasks, as_source
+from polydag.workers import reporting_lost_workers
 
 _CHUNK = 10  # resamples that are stored together; the same for any number of processes
 
@@ -104,7 +105,8 @@ class Bootstrap(Estimator):
         from joblib import Parallel, delayed
 
         jobs = (delayed(_one)(self.learner, source, seed) for seed in seeds)
-        result: list[NDArray[np.bool_]] = Parallel(n_jobs=self.n_jobs)(jobs)
+        with reporting_lost_workers():
+            result: list[NDArray[np.bool_]] = Parallel(n_jobs=self.n_jobs)(jobs)
         return result
 
     def _summarise(self, graphs: NDArray[np.bool_], names: tuple[str, ...]) -> None:

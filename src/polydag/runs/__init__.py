@@ -6,7 +6,7 @@ pieces from which an interrupted run can be resumed.
 """
 
 from polydag.runs.execution import Recorded, perform, read_config
-from polydag.runs.folders import last_partial, new_folder, next_free, partial, require_free
+from polydag.runs.folders import last_partial, new_folder, next_free, partial, unfinished_run
 from polydag.runs.result_files import CONFIG, GRAPH, write
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "partial",
     "perform",
     "read_config",
-    "require_free",
+    "unfinished_run",
     "write",
 ]

@@ -6,15 +6,16 @@ import dataclasses
 import logging
 import os
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag import checkpoint, studies
 from polydag.errors import DataError, UsageError
-from polydag.runs.folders import explaining_write_errors, partial, require_free
+from polydag.runs.folders import unfinished_run
 from polydag.runs.result_files import CONFIG, LOG, write
 from polydag.studies.config.file import from_table, to_table
 from polydag.studies.config.shapes import Config
@@ -71,19 +72,16 @@ def perform(
     force : bool
         Replace an existing run folder, and discard an interrupted run.
     resume : bool
-        Continue the interrupted run in `<out>.partial`. Its seed is used if `config` has none.
+        Continue the interrupted run in `<out>.partial`. Its seed is used if `config` has none. A run that was
+        killed before it had finished any part is started again.
     expected : mapping of source to SHA-256, optional
         The SHA-256 that the inputs must have.
     expected_by : str
         Where `expected` was recorded, for messages.
     """
     target = Path(out)
-    require_free(target, force=force)
-    unfinished = partial(target)
-    config = _with_seed(config, unfinished, force=force, resume=resume)
-    with explaining_write_errors(target):
-        unfinished.mkdir(parents=True, exist_ok=True)
-    try:
+    with unfinished_run(target, resume=resume, force=force) as unfinished:
+        config = _with_seed(config, unfinished)
         with _logging(unfinished / LOG, resume):
             _log.info("%s", " ".join(f"{name}={value!r}" for name, value in _public_table(config).items()))
             if expected:  # checked before reading, which may fail if the data have changed
@@ -99,36 +97,14 @@ def perform(
                 "%d edges, %s", result.graph.n_edges, "converged" if result.converged else "not converged"
             )
         write(result, target, force=force, log=(unfinished / LOG).read_text(encoding="utf-8"))
-    except BaseException as error:
-        if checkpoint.has_pieces(unfinished) and _resuming_may_help(error):
-            error.add_note(
-                f"Finished parts are kept in {unfinished}: add --out {target} --resume to continue."
-            )
-        elif not checkpoint.has_pieces(unfinished):
-            shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    shutil.rmtree(unfinished)
+        shutil.rmtree(unfinished)
     return result
 
 
-def _resuming_may_help(error: BaseException) -> bool:
-    """Whether resuming can succeed: not after invalid settings or data, but after, say, a full disk."""
-    invalid = isinstance(error, UsageError | DataError) and not isinstance(error.__cause__, OSError)
-    return not invalid
-
-
-def _with_seed(config: Config, unfinished: Path, *, force: bool, resume: bool) -> Config:
-    """The configuration with a seed: that of the interrupted run when resuming, otherwise a new one."""
-    if resume:
-        seed = int(checkpoint.read_fingerprint(unfinished)["seed"])
-        return config if config.seed is not None else dataclasses.replace(config, seed=seed)
-    if unfinished.exists():
-        if not force:
-            raise UsageError(
-                f"{unfinished} belongs to an interrupted run, or to one still running. Continue with "
-                "--resume, start over with --force, or choose another folder with --out."
-            )
-        shutil.rmtree(unfinished)
+def _with_seed(config: Config, unfinished: Path) -> Config:
+    """The configuration with a seed: that of the interrupted run, if it came far enough, or a new one."""
+    if config.seed is None and (unfinished / checkpoint.FINGERPRINT).exists():
+        return dataclasses.replace(config, seed=int(checkpoint.read_fingerprint(unfinished)["seed"]))
     return config.seeded()
 
 
@@ -147,11 +123,19 @@ def _fingerprint(config: Config, sha256: Mapping[str, str]) -> dict[str, str]:
     return {"polydag": __version__, **{name: str(value) for name, value in table.items()}, **contents}
 
 
+class _RunLog(logging.FileHandler):
+    """A log in a file; if it cannot be written, the run ends with an error that says so."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        raise DataError(f"{self.baseFilename} cannot be written: {error}.") from error
+
+
 @contextmanager
 def _logging(path: Path, resume: bool) -> Iterator[None]:
     """Write the package's log to a file."""
     try:
-        handler = logging.FileHandler(path, mode="a" if resume else "w", encoding="utf-8")
+        handler = _RunLog(path, mode="a" if resume else "w", encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -163,4 +147,5 @@ def _logging(path: Path, resume: bool) -> Iterator[None]:
     finally:
         _log.setLevel(level)
         _log.removeHandler(handler)
-        handler.close()
+        with suppress(OSError):  # what could not be written is still in its buffer
+            handler.close()

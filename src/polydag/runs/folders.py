@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from polydag.checkpoint import has_pieces
 from polydag.errors import DataError, UsageError
+from polydag.runs.claims import LOCK, claimed
 
 MANIFEST = ".files"  # lists the files written by a run; --force deletes no others
 
@@ -46,19 +47,80 @@ def new_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[
     """A hidden folder to write into; it becomes `out` if the block succeeds and is deleted otherwise."""
     target = Path(out)
     require_free(target, force=force)
-    with explaining_write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    stage = target.with_name(f".{target.name}.writing")
+    with explaining_write_errors(target), claimed(stage, target):
         try:
-            yield hidden
-            written = sorted(path.name for path in hidden.iterdir())
-            (hidden / MANIFEST).write_text("".join(f"{name}\n" for name in written), encoding="utf-8")
-            umask = os.umask(0)
-            os.umask(umask)
-            hidden.chmod(0o777 & ~umask)  # mkdtemp's 0700 would lock other users out
-            _rename(hidden, target)
+            new, old = stage / "new", stage / "old"
+            if old.exists() and not target.exists():  # a run was killed just when it replaced the folder
+                old.replace(target)
+                require_free(target, force=force)
+            _clear(stage)
+            new.mkdir()
+            yield new
+            written = sorted(path.name for path in new.iterdir())
+            (new / MANIFEST).write_text("".join(f"{name}\n" for name in written), encoding="utf-8")
+            _exchange(new, target, old)
         finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    """Delete what a killed run has left in a folder that is now claimed."""
+    for path in folder.iterdir():
+        if path.name == LOCK:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _exchange(new: Path, target: Path, old: Path) -> None:
+    if target.exists():
+        target.replace(old)
+    try:
+        new.replace(target)
+    except BaseException:
+        if old.exists():
+            old.replace(target)
+        raise
+
+
+@contextmanager
+def unfinished_run(out: Path, *, resume: bool, force: bool) -> Iterator[Path]:
+    """The folder of an unfinished run, which this process alone may use; it is made, or found if resumed.
+
+    After an error it is kept if it holds anything that a resumed run can use, and the error says so.
+    """
+    folder = partial(out)
+    require_free(out, force=force)
+    if resume and not folder.is_dir():
+        raise UsageError(f"There is nothing to resume: {folder} does not exist.")
+    with ExitStack() as held:
+        with explaining_write_errors(out):
+            held.enter_context(claimed(folder, out))
+        if not resume:
+            if has_pieces(folder) and not force:
+                raise UsageError(
+                    f"{folder} belongs to an interrupted run. Continue with --resume, start over with "
+                    "--force, or choose another folder with --out."
+                )
+            with explaining_write_errors(out):
+                _clear(folder)
+        try:
+            yield folder
+        except BaseException as error:
+            if not has_pieces(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif _resuming_may_help(error):
+                error.add_note(f"Finished parts are kept in {folder}: add --out {out} --resume to continue.")
+            raise
+
+
+def _resuming_may_help(error: BaseException) -> bool:
+    """Whether resuming can succeed: not after invalid settings or data, but after, say, a full disk."""
+    invalid = isinstance(error, UsageError | DataError) and not isinstance(error.__cause__, OSError)
+    return not invalid
 
 
 def require_free(out: Path, *, force: bool = False) -> None:
@@ -83,20 +145,6 @@ def require_free(out: Path, *, force: bool = False) -> None:
             f"{out} is not replaced, because it contains {foreign[0]}, which no run has written. "
             "Choose another folder with --out."
         )
-
-
-def _rename(hidden: Path, target: Path) -> None:
-    if not target.exists():
-        hidden.replace(target)
-        return
-    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    target.replace(old)
-    try:
-        hidden.replace(target)
-    except BaseException:
-        old.replace(target)
-        raise
-    shutil.rmtree(old)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from polydag.posterior.mcmc.diagnostics import CONSTANT, MAX_RHAT, UNCERTAIN, Di
 from polydag.posterior.mcmc.sampler import Record, Sampler
 from polydag.posterior.mcmc.tempering import TemperedSampler
 from polydag.progress import report
+from polydag.workers import reporting_lost_workers
 
 if TYPE_CHECKING:
     from polydag.checkpoint import Piece
@@ -130,7 +131,7 @@ def run_chains(
 
     entropy = np.random.SeedSequence(random_state).entropy
     positions = None if starts is None else [[start] for start in starts]
-    with Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
+    with reporting_lost_workers(), Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
         runner = _Runner(sampler, chains.n_chains, entropy, parallel, name)
         if chains.n_steps is None:
             return _until_mixed(

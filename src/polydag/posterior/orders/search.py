@@ -32,6 +32,7 @@ from polydag.posterior.orders.mode_jumps import ModeJump
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.space import OrderSpace, OrderState, random_order
 from polydag.progress import report
+from polydag.workers import reporting_lost_workers
 
 if TYPE_CHECKING:
     from polydag.checkpoint import Piece
@@ -91,7 +92,7 @@ def find_starts(
     from joblib import Parallel
 
     entropy = np.random.SeedSequence(random_state).entropy
-    with Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
+    with reporting_lost_workers(), Parallel(n_jobs=n_jobs, mmap_mode="c") as parallel:
         search = _Search(sampler, n_chains, entropy, parallel, name)
         if free_power(sampler.space) >= _FLAT:
             return Starts([state.order for state in search.round(0, [None] * n_chains)], FLAT)
