@@ -31,6 +31,8 @@ FILES = {
     "config.toml",
     "run.log",
     "graph.svg",
+    "report.html",
+    "result.json",
     "summary.txt",
     "pruned.csv",
 }

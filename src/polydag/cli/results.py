@@ -68,4 +68,4 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
         say(console, f"[yellow]Note:[/yellow] {plain(note)}")
     if comparison:
         console.print(comparison_table({"value": comparison}))
-    say(console, f"[bold]Run folder:[/bold] {plain(folder)} (picture: {plain(folder / 'graph.svg')})")
+    say(console, f"[bold]Run folder:[/bold] {plain(folder)} (open {plain(folder / 'report.html')})")

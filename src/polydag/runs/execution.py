@@ -23,6 +23,7 @@ from polydag.studies.data.addresses import public
 from polydag.studies.data.inputs import file_sha256, require_same
 
 if TYPE_CHECKING:
+    from polydag.graph import Graph
     from polydag.studies.result import Result
 
 _log = logging.getLogger("polydag")
@@ -60,6 +61,7 @@ def perform(
     resume: bool = False,
     expected: Mapping[str, str] | None = None,
     expected_by: str = "the configuration",
+    truth: Graph | None = None,
 ) -> Result:
     """Run a study and write its run folder.
 
@@ -78,6 +80,8 @@ def perform(
         The SHA-256 that the inputs must have.
     expected_by : str
         Where `expected` was recorded, for messages.
+    truth : Graph, optional
+        The true graph, where it is known: kept in the run folder and shown in its report.
     """
     target = Path(out)
     with unfinished_run(target, resume=resume, force=force) as unfinished:
@@ -96,7 +100,8 @@ def perform(
             _log.info(
                 "%d edges, %s", result.graph.n_edges, "converged" if result.converged else "not converged"
             )
-        write(result, target, force=force, log=(unfinished / LOG).read_text(encoding="utf-8"))
+        log = (unfinished / LOG).read_text(encoding="utf-8")
+        write(result, target, force=force, log=log, truth=truth)
         shutil.rmtree(unfinished)
     return result
 

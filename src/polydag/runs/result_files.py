@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +17,35 @@ from polydag.studies.config.file import to_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.graph import Graph
     from polydag.studies.result import Result
 
 GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
-PICTURE, SUMMARY, PRUNED = "graph.svg", "summary.txt", "pruned.csv"
+PICTURE, SUMMARY, PRUNED, RESULT = "graph.svg", "summary.txt", "pruned.csv", "result.json"
+TRUTH, REPORT = "truth.json", "report.html"
 
 
-def write(result: Result, out: str | os.PathLike[str], *, force: bool = False, log: str = "") -> Path:
-    """Write a run folder and return its path."""
+def write(
+    result: Result,
+    out: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    log: str = "",
+    truth: Graph | None = None,
+) -> Path:
+    """Write a run folder and return its path; a known truth is kept beside the graph."""
     target = Path(out)
     with new_folder(target, force=force) as hidden:
-        for name, text in _files(result, log).items():
+        for name, text in _files(result, log, truth).items():
             (hidden / name).write_text(text, encoding="utf-8", newline="")
     return target
 
 
-def _files(result: Result, log: str) -> dict[str, str]:
-    from polydag import plot
+def _files(result: Result, log: str, truth: Graph | None) -> dict[str, str]:
+    from polydag import plot, report
     from polydag.formats import graphjson
 
-    return {
+    files = {
         GRAPH: graphjson.to_text(result.graph),
         EDGES: edges_text(result),
         HISTORY: _frame(result.history),
@@ -47,6 +57,21 @@ def _files(result: Result, log: str) -> dict[str, str]:
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
         **{f"{name}.json": _json(content) for name, content in result.documents.items()},
         **{f"{name}.svg": picture for name, picture in result.pictures.items()},
+        RESULT: _json(result_document(result)),
+        **({TRUTH: graphjson.to_text(truth)} if truth is not None else {}),
+    }
+    return {**files, REPORT: report.page([report.view_of(report.RunFiles("", files))])}
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """The facts about a result that are not a table: how many rows, whether it converged, notes."""
+    return {
+        "n": float(result.n),
+        "converged": result.converged,
+        "n_iter": result.n_iter,
+        "measures": {name: float(value) for name, value in result.measures.items() if isfinite(value)},
+        "notes": list(result.notes),
+        "mean_of": result.mean_of,
     }
 
 

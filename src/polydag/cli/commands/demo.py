@@ -110,6 +110,7 @@ def _show(outcome: Outcome) -> None:
     for note in outcome.result.notes:
         say(console, f"[yellow]Note:[/yellow] {plain(note)}")
     say(console, f"[bold]Run folder:[/bold] {plain(outcome.run)}")
+    say(console, f"  the report:  {plain(outcome.run / 'report.html')}")
     say(console, f"  the picture: {plain(outcome.run / 'graph.svg')}")
     say(console, f"  the data:    {plain(outcome.data / outcome.files)}, with truth.json")
     say(console, f"  repeat it:   polydag fit --config {plain(outcome.run / 'config.toml')}\n")

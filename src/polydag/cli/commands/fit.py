@@ -65,6 +65,7 @@ def command(
             resume=resume,
             expected=recorded.sha256,
             expected_by=str(config),
+            truth=true,
         )
     found = metrics.compare(true=true, estimate=result.graph) if true else None
     if output is Format.json:

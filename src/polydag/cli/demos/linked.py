@@ -34,7 +34,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         settings={"penalty": PENALTY},
         seed=seed,
     )
-    result = runs.perform(config, target, force=force)
+    result = runs.perform(config, target, force=force, truth=truth.to_cpdag())
     return Outcome(
         title="Linked rows: what affects what among pupils who share schools?",
         story=(

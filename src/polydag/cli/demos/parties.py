@@ -32,7 +32,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
             table.to_csv(hidden / f"{name}.csv", index=False)
         formats.write(truth, hidden / "truth.json")
     sources = tuple(str(place / f"{name}.csv") for name in tables)
-    result = runs.perform(PartiesConfig(data=sources, seed=seed), target, force=force)
+    result = runs.perform(PartiesConfig(data=sources, seed=seed), target, force=force, truth=truth)
     largest = max(tables.values(), key=len)
     return Outcome(
         title="Parties: one graph over hospitals that keep their patients' rows",

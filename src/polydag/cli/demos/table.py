@@ -45,7 +45,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
         rows.to_csv(hidden / "data.csv", index=False)
         formats.write(truth, hidden / "truth.json")
     config = TableConfig(data=(str(survey / "data.csv"),), method="notears", seed=seed)
-    result = runs.perform(config, target, force=force)
+    result = runs.perform(config, target, force=force, truth=truth)
     return Outcome(
         title="One table: who causes what in a health survey?",
         story=(

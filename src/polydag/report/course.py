@@ -1,0 +1,96 @@
+"""How a fit went: the numeric columns of `history.csv` and other tables of a run, as small charts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polydag.report.run_files import Row, RunFiles, number
+
+_X = ("round", "n_iter", "iteration", "step", "steps", "k")  # what a horizontal axis may be
+_MOST_POINTS = 400
+_NAMES = {
+    "primal": "ADMM primal residual",
+    "dual": "ADMM dual residual",
+    "h": "acyclicity h(W)",
+    "lambda_": "penalty λ",
+    "lambda1": "penalty λ1",
+    "bic": "BIC",
+    "r_hat": "largest R-hat",
+    "ess": "smallest effective sample size",
+    "objective": "objective",
+    "n_nonzero": "non-zero weights",
+    "score": "score",
+    "rho": "ADMM ρ",
+    "acceptance": "acceptance rate",
+}
+
+
+def charts(files: RunFiles) -> list[dict[str, Any]]:
+    """One chart for each numeric column of the history, with lines for the values that run side by side."""
+    rows = files.rows("history.csv")
+    if len(rows) < 2:
+        return []
+    columns = [name for name in rows[0] if _numeric(rows, name)]
+    axis = next((name for name in _X if name in columns), "")
+    lanes = _lanes(rows, axis)
+    return [
+        {"title": _title(name), "x": axis or "step", "lines": lines}
+        for name in columns
+        if name != axis and len(lines := _lines(lanes, name, axis))
+    ]
+
+
+def facts(files: RunFiles) -> list[dict[str, str]]:
+    """A history of one row, as words."""
+    rows = files.rows("history.csv")
+    if len(rows) != 1:
+        return []
+    return [{"name": _title(name), "value": value} for name, value in rows[0].items()]
+
+
+def row_correlations(files: RunFiles) -> list[dict[str, Any]]:
+    """Each column's correlation over linked rows, as written by studies of linked rows."""
+    return [
+        {"column": row["column"], "of": row.get("name", ""), "value": number(row["correlation"])}
+        for row in files.rows("row_correlations.csv")
+        if "column" in row and "correlation" in row
+    ]
+
+
+def _numeric(rows: list[Row], name: str) -> bool:
+    values = {row[name] for row in rows}
+    return len(values) > 1 and all(
+        number(value) is not None or value in ("", "inf", "nan") for value in values
+    )
+
+
+def _lanes(rows: list[Row], axis: str) -> dict[str, list[Row]]:
+    """Rows by penalty where several penalties share the rounds; otherwise all rows."""
+    positions = [row[axis] for row in rows] if axis else []
+    if "lambda_" not in rows[0] or len(set(positions)) == len(rows) or not axis:
+        return {"": rows}
+    lanes: dict[str, list[Row]] = {}
+    for row in rows:
+        lanes.setdefault(f"λ = {number(row['lambda_']) or 0.0:.3g}", []).append(row)
+    return lanes
+
+
+def _lines(lanes: dict[str, list[Row]], name: str, axis: str) -> list[dict[str, Any]]:
+    lines = []
+    for label, rows in lanes.items():
+        points = [
+            (number(row[axis]) if axis else float(k), number(row[name]))
+            for k, row in enumerate(rows, start=1)
+        ]
+        known = [(x, y) for x, y in points if x is not None and y is not None]
+        every = -(-len(known) // _MOST_POINTS)
+        if len({y for _, y in known}) > 1:
+            x, y = zip(*known[::every], strict=True)
+            lines.append(
+                {"label": label, "x": [float(f"{v:.5g}") for v in x], "y": [float(f"{v:.5g}") for v in y]}
+            )
+    return lines
+
+
+def _title(name: str) -> str:
+    return _NAMES.get(name, name.rstrip("_").replace("_", " "))
