@@ -82,7 +82,7 @@ def orders(place: tuple[int, int, int, str], seed: int) -> list[Row]:
     X = data.rows.to_numpy()
     problem = Problem.of(X / X.std(axis=0), Links.from_groups(data.labels), structure="free")
     causal = [data.truth.index(name) for name in data.truth.topological_order()]
-    several = [over_permutations(problem, 1, k).precision for k in range(5)]
+    several = [over_permutations(problem, 1, k) for k in range(5)]
     path = lambda_path(problem.reordered(np.array(causal)))
     averaged = {k: error(RowPrecision.mean(several[:k]), data.blocks) for k in (2, 5)}
     row = {
@@ -91,7 +91,7 @@ def orders(place: tuple[int, int, int, str], seed: int) -> list[Row]:
         "error_one_order": float(np.mean([error(each, data.blocks) for each in several])),
         **{f"error_mean_of_{k}": value for k, value in averaged.items()},
         "error_true_order": error(path.fits[path.best].precision, data.blocks),
-        "error_true_dag": error(given_dag(problem, data.truth.adjacency, causal).precision, data.blocks),
+        "error_true_dag": error(given_dag(problem, data.truth.adjacency, causal)[0].precision, data.blocks),
     }
     return [row]
 

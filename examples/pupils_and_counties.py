@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 
 import pandas as pd
 
 from polydag import GES, Knowledge, LinkedRows, plot
-from polydag.errors import DataWarning
 
 # What was measured later does not act on what was measured before.
 PUPILS = [["ses", "IQ.verb", "IQ.perf"], ["langPRET", "aritPRET"], ["langPOST", "aritPOST"]]
@@ -30,8 +28,7 @@ def study(name: str, rows: LinkedRows, table: pd.DataFrame, knowledge: Knowledge
 
 
 def main() -> None:
-    """Both studies; with so few columns all links share one strength, which is said in a warning."""
-    warnings.simplefilter("ignore", DataWarning)
+    """Both studies."""
     folder = Path(os.environ["POLYDAG_DATA"]) / "clustered"
     pupils = pd.read_csv(folder / "bdf_pupils_in_schools.csv.gz").rename(columns={"schoolNR": "schools"})
     variables = [name for tier in PUPILS for name in tier]

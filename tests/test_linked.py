@@ -142,7 +142,7 @@ def test_rounds_go_on_until_graph_and_rows_agree(learner: Any, truth: Graph, row
     assert criteria[-1] >= criteria[-2]
     # Σ is that of the graph: fitted to it again, it does not change.
     table = LinkedTable.of(rows, SCHOOL)
-    again = _turn(*scaled_problem(table, "auto", 0.01, 1), table, model.learner_)
+    again = _turn(*scaled_problem(table, 0.01, 1), table, model.learner_, model.decorrelation_.estimate)
     assert again is not None
     assert np.array_equal(again.decorrelation.precision.thetas, model.row_precision_.thetas)
     assert type(model.learner_) is type(learner)
@@ -198,7 +198,7 @@ def test_rows_are_named_by_the_index(rows: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "structure"), [("equi", "common"), ("toeplitz", "free"), ("star", "common")]
+    ("kind", "structure"), [("equi", "common"), ("toeplitz", "decay"), ("star", "block")]
 )
 def test_links_share_one_strength_where_that_explains_more(kind: str, structure: str, truth: Graph) -> None:
     base = 0.7 if kind == "toeplitz" else None
@@ -209,8 +209,7 @@ def test_links_share_one_strength_where_that_explains_more(kind: str, structure:
 
 
 def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
-    with pytest.warns(DataWarning, match="only 3 columns"):
-        model = RowDecorrelator(SCHOOL).fit(rows.iloc[:, :3])
+    model = RowDecorrelator(SCHOOL, random_state=0).fit(rows.iloc[:, :3])
     assert model.structure_ == "common"
     assert model.row_correlation_[0, 1] == pytest.approx(0.7, abs=0.12)
     with pytest.warns(DataWarning, match="Θ follows chance"):
@@ -220,7 +219,18 @@ def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
 def test_a_column_that_is_the_same_in_linked_rows(rows: pd.DataFrame) -> None:
     data = rows.assign(size=np.repeat(np.random.default_rng(0).standard_normal(N // SIZE), SIZE))
     with pytest.warns(DataWarning, match="Column size is the same in all linked rows"):
-        RowDecorrelator(SCHOOL, structure="common").fit(data)
+        model = RowDecorrelator(SCHOOL, structure="common").fit(data)
+    without = RowDecorrelator(SCHOOL, structure="common").fit(rows)
+    assert model.structure_parameters_["correlation"] == pytest.approx(
+        without.structure_parameters_["correlation"], abs=0.02
+    )
+    assert model.column_correlations_["size"] == 1.0
+    assert not model.test_after_.dependent
+    # Given a causal structure, too.
+    with pytest.warns(DataWarning, match="is the same"):
+        source = LinkedRows(data, groups=SCHOOL, structure="common")
+    in_turns = LinkedRowsDAG(learner=BOSS(penalty=2)).fit(source)
+    assert in_turns.structure_parameters_["correlation"] == pytest.approx(0.7, abs=0.1)
 
 
 @pytest.mark.parametrize(

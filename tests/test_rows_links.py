@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.rows import Links, as_links, column_correlations, row_dependence
-from polydag.rows.dependence import _product_sums, _square_sums, _standardised, _Sums, sentence
+from polydag.rows import Links, _dependence_kernels, as_links, row_dependence
+from polydag.rows.dependence import sentence
 from polydag.rows.precision import Layout
 
 PAIRS = [(0, 2), (2, 3), (1, 4)]
@@ -113,29 +113,63 @@ def test_neighbours_need_as_many_rows() -> None:
         Links.from_coordinates(np.zeros((4, 2)), k=4)
 
 
-def mantel_by_brute_force(A: np.ndarray, K: np.ndarray) -> tuple[float, float]:
-    values = []
-    for order in permutations(range(len(A))):
-        values.append(np.sum(A * K[np.ix_(order, order)]))
-    return float(np.mean(values)), float(np.std(values))
-
-
-@given(st.integers(0, 10**6))
-@settings(max_examples=5, deadline=None)
-def test_moments_over_all_permutations(seed: int) -> None:
+@given(st.integers(0, 10**6), st.integers(0, 2))
+@settings(max_examples=20, deadline=None)
+def test_link_statistics_against_plain_numpy(seed: int, q: int) -> None:
     rng = np.random.default_rng(seed)
-    U = rng.standard_normal((6, 3))
-    A = np.triu(rng.random((6, 6)) < 0.5, 1).astype(float)
-    A[0, 1] = 1.0
-    A += A.T
-    off = 1.0 - np.eye(6)
-    degree = A.sum(axis=1)
-    network = _Sums(float(degree.sum()), float(degree @ degree), float(degree.sum()))
-    for sums, K in ((_product_sums(U), U @ U.T / 3 * off), (_square_sums(U), (U @ U.T / 3) ** 2 * off)):
-        mean, sd = mantel_by_brute_force(A, K)
-        statistic = float(np.sum(A * K))
-        expected = (statistic - mean) / sd if sd > 1e-6 else 0.0
-        assert _standardised(statistic, network, sums, 6) == pytest.approx(expected, abs=1e-6)
+    n, p = 7, 3
+    U = rng.standard_normal((n, p))
+    Q = np.linalg.qr(rng.standard_normal((n, 2)))[0][:, :q]
+    A = np.triu(rng.random((n, n)) < 0.5, 1)
+    A[0, 1] = True
+    pairs, weights = np.argwhere(A), rng.random(int(A.sum()))
+    orders = np.array([rng.permutation(n) for _ in range(4)])
+    found = _dependence_kernels.link_statistics(U, np.ascontiguousarray(Q), orders, pairs, weights)
+    for order, own in zip(orders, found, strict=True):
+        V = U[order] - Q @ (Q.T @ U[order])
+        V = V * np.sqrt(n / (V**2).sum(axis=0)) if q else V
+        products = weights[:, None] * V[pairs[:, 0]] * V[pairs[:, 1]]
+        along = products.mean(axis=1)
+        np.testing.assert_allclose(own, [along.sum(), (along**2).sum(), (products.sum(axis=0) ** 2).sum()])
+
+
+def rejections(levels: tuple[float, ...], p: int, covariates: int, times: int, seed: int) -> list[float]:
+    """How often independent rows in 40 groups of 5 are called dependent, given covariates of the groups."""
+    rng = np.random.default_rng(seed)
+    groups = np.arange(200) // 5
+    links = Links.from_groups(groups)
+    found = []
+    for number in range(times):
+        Z = rng.standard_normal((40, covariates))[groups] if covariates else None
+        X = rng.standard_normal((200, p)) @ rng.standard_normal((p, p))
+        found.append(row_dependence(X, links, covariates=Z, random_state=number).p_value)
+    return [float(np.mean(np.array(found) <= level)) for level in levels]
+
+
+@pytest.mark.parametrize("covariates", [0, 10])
+def test_covariates_of_groups_are_not_dependence(covariates: int) -> None:
+    (share,) = rejections((0.05,), 6, covariates, 100, 0)
+    assert share <= 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("covariates", [0, 5, 10])
+@pytest.mark.parametrize("p", [1, 6])
+def test_the_size_of_the_test(p: int, covariates: int) -> None:
+    share, tail = rejections((0.05, 0.001), p, covariates, 3000, 1)
+    assert 0.04 <= share <= 0.06
+    assert tail <= 0.003
+
+
+def test_columns_of_opposite_dependence_are_found() -> None:
+    rng = np.random.default_rng(5)
+    groups = np.arange(200) // 2
+    X = rng.standard_normal((200, 2))
+    X[:, 0] += rng.standard_normal(100)[groups]
+    X[1::2, 1] = -X[::2, 1] + rng.standard_normal(100)
+    test = row_dependence(X, Links.from_groups(groups))
+    assert test.dependent
+    assert test.z_columns > abs(test.z)
 
 
 def test_dependence_is_found_where_it_is_and_only_there() -> None:
@@ -159,21 +193,32 @@ def test_correlations_of_either_sign_are_found() -> None:
     assert test.dependent
 
 
-def test_columns_are_told_apart() -> None:
-    rng = np.random.default_rng(2)
-    links = Links.from_groups(np.arange(400) // 4)
-    shared = np.repeat(rng.standard_normal(100), 4)
-    X = np.stack([shared, shared + rng.standard_normal(400), rng.standard_normal(400)], axis=1)
-    np.testing.assert_allclose(column_correlations(X, links), [1.0, 0.5, 0.0], atol=0.12)
-
-
 def test_the_sentence() -> None:
     links = Links.from_groups([0, 0, 1, 1])
-    test = row_dependence(np.random.default_rng(0).standard_normal((4, 2)), links)._replace(
-        correlation=0.31, p_value=1e-9
+    test = row_dependence(np.random.default_rng(0).standard_normal((4, 2)), links)._replace(p_value=0.001)
+    assert sentence(test, 0.31, (2287, 1153.2, 2286), links, "schools") == (
+        "Rows are correlated within schools (about 0.31, p ≤ 0.001). Taken as independent, 2,287 rows would be "
+        "worth about 1,150 for edges; decorrelated, about 2,290."
     )
-    assert sentence(test, 2287, 1153.2, links, "schools") == (
-        "Rows are correlated within schools (about 0.31, p = 1e-09): for edges, "
-        "2,287 rows are worth about 1,150."
-    )
-    assert "No dependence" in sentence(test._replace(p_value=0.4), 4, 4.0, links)
+    assert "No dependence" in sentence(test._replace(p_value=0.4), 0.0, (4, 4.0, 3), links)
+
+
+def test_a_table_of_whole_numbers_may_be_two_things() -> None:
+    pairs = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 3.0], [3.0, 0.0]])
+    for table in (pairs, pd.DataFrame(pairs)):
+        with pytest.raises(UsageError, match="pairs of rows or coordinates"):
+            as_links(table, 4)
+
+
+def test_values_of_a_matrix_of_links_are_not_silently_ignored() -> None:
+    with pytest.warns(DataWarning, match="give covariance= instead"):
+        assert as_links(np.array([[1.0, 0.5], [0.5, 1.0]]), 2).n_links == 1
+
+
+def test_links_of_several_kinds() -> None:
+    pairs = pd.DataFrame({"a": [2, 0], "b": [1, 1], "kind": ["cousins", "siblings"]})
+    links = as_links(pairs, 3)
+    assert links.kinds is not None
+    assert (links.pairs.tolist(), links.kinds.tolist()) == ([[0, 1], [1, 2]], ["siblings", "cousins"])
+    with pytest.raises(DataError, match="two kinds"):
+        Links.from_edges([(0, 1), (1, 0)], 2, kinds=["siblings", "cousins"])

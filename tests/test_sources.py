@@ -168,11 +168,11 @@ def test_the_source_is_the_two_steps_by_hand() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "needs one of groups=, links= and coordinates="),
+        ({}, "needs one of groups=, links=, coordinates= and covariance="),
         ({"groups": "school", "links": [(0, 1)]}, "needs one of"),
         ({"groups": "class"}, "no column class"),
         ({"coordinates": ["lon"]}, "no column lon with coordinates"),
-        ({"groups": "school", "correlation": 1.0}, "correlation must be a number at least 0 and at most"),
+        ({"groups": "school", "correlation": 1.0}, "correlation must be a number at least -1 and at most"),
     ],
 )
 def test_links_that_cannot_be_meant(options: dict[str, Any], said: str) -> None:

@@ -4,7 +4,7 @@ After Li and Zhou (2019), "Gaussian DAGs on network data"; corrections to its fo
 """
 
 from polydag.rows.block_descent import Fit, Problem, descend
-from polydag.rows.dependence import DependenceTest, column_correlations, row_dependence
+from polydag.rows.dependence import DependenceTest, row_dependence
 from polydag.rows.glasso import constrained_glasso
 from polydag.rows.lambda_path import Path, lambda_path
 from polydag.rows.links import Links, as_links
@@ -18,7 +18,6 @@ __all__ = [
     "Problem",
     "RowPrecision",
     "as_links",
-    "column_correlations",
     "constrained_glasso",
     "descend",
     "lambda_path",

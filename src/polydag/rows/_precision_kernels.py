@@ -92,35 +92,3 @@ def whiten(X: Array, factors: Array, starts: Ints, squares: Ints) -> Array:
         C = factors[squares[c] : squares[c + 1]].reshape(m, m)
         Y[starts[c] : starts[c + 1]] = np.dot(C.T, X[starts[c] : starts[c + 1]])
     return Y
-
-
-@njit(cache=True, nogil=True)
-def laplacian_blocks(
-    tau: float,
-    thetas: Array,
-    factors: Array,
-    starts: Ints,
-    squares: Ints,
-    frees: Ints,
-    rows: Ints,
-    columns: Ints,
-) -> None:
-    """Θ = I + τ·Laplacian of each component, scaled to unit variances, and its factors."""
-    for c in range(len(starts) - 1):
-        m = starts[c + 1] - starts[c]
-        Theta = thetas[squares[c] : squares[c + 1]].reshape(m, m)
-        C = factors[squares[c] : squares[c + 1]].reshape(m, m)
-        Theta[:, :] = 0.0
-        for e in range(frees[c], frees[c + 1]):
-            i, j = rows[e], columns[e]
-            if i == j:
-                Theta[i, i] += 1.0
-            else:
-                Theta[i, j] = -tau
-                Theta[j, i] = -tau
-                Theta[i, i] += tau
-                Theta[j, j] += tau
-        W = np.empty((m, m))
-        factor(Theta, C)
-        invert(C, W)
-        normalise(Theta, C, W)

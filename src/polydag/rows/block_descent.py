@@ -18,21 +18,18 @@ from numpy.typing import NDArray
 
 from polydag.errors import DataError, UsageError
 from polydag.rows import _block_descent_kernels, _glasso_kernels
-from polydag.rows.common_strength import fit_common
 from polydag.rows.glasso import in_parts
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, RowPrecision
 
 Array = NDArray[np.float64]
-Structure = Literal["free", "common", "independent"]
-STRUCTURES = ("auto", "free", "common", "independent")
+Structure = Literal["free", "fixed"]
 
 LAMBDA2 = 0.01  # the paper's
 TOLERANCE = 1e-5  # of the objective, for each entry of X
 MAX_ITERATIONS = 100
 _LASSO_TOLERANCE, _MAX_SWEEPS = 1e-10, 2000
 _NEWTON_TOLERANCE, _MAX_NEWTON = 1e-5, 2
-VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are too few
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +44,8 @@ class Problem:
         The covariates that the means depend on, a column of ones among them.
     layout : Layout
         The network's components.
-    structure : {"free", "common", "independent"}
-        Whether every link has its own entry of Θ, all share one strength, or Θ = I.
+    structure : {"free", "fixed"}
+        Whether every link has its own entry of Θ, or Θ stays what it is at the start.
     lambda2 : float
         The penalty of Θ's entries, for "free".
     jobs : int
@@ -70,13 +67,11 @@ class Problem:
         *,
         covariates: Array | None = None,
         intercept: bool = True,
-        structure: str = "auto",
+        structure: Structure = "free",
         lambda2: float = LAMBDA2,
         jobs: int = 1,
     ) -> Self:
-        """The problem of a table whose rows are linked; "auto" is `free` where there are values enough."""
-        if structure not in STRUCTURES:
-            raise UsageError(f"structure must be one of {', '.join(STRUCTURES)}; got {structure!r}.")
+        """The problem of a table whose rows are linked."""
         if not (np.isfinite(lambda2) and lambda2 >= 0):
             raise UsageError(f"lambda2 is a number that is not negative; got {lambda2!r}.")
         layout = Layout.of(links)
@@ -86,9 +81,8 @@ class Problem:
         Z = ones if covariates is None else np.concatenate([ones, covariates], axis=1)
         if np.linalg.matrix_rank(Z) < Z.shape[1]:
             raise DataError("A covariate is constant, or follows from the others. Leave it out.")
-        kind = settled_structure(links, X.shape[1]) if structure == "auto" else structure
         own = np.ascontiguousarray(X[layout.order], dtype=float)
-        return cls(own, np.ascontiguousarray(Z[layout.order]), layout, kind, lambda2, jobs)  # type: ignore[arg-type]
+        return cls(own, np.ascontiguousarray(Z[layout.order]), layout, structure, lambda2, jobs)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,15 +93,6 @@ class Problem:
     def reordered(self, order: NDArray[np.int64]) -> Self:
         """The same with the columns in another order."""
         return replace(self, X=np.ascontiguousarray(self.X[:, order]))
-
-
-def settled_structure(links: Links, p: int) -> Structure:
-    """`free` where every component has at least three observed values for each free entry of its Θ."""
-    if links.n_links == 0:
-        return "independent"
-    sizes = np.bincount(links.components)
-    entries = sizes + np.bincount(links.components[links.pairs[:, 0]], minlength=len(sizes))
-    return "free" if (p * sizes >= VALUES_PER_ENTRY * entries)[sizes > 1].all() else "common"
 
 
 class State(NamedTuple):
@@ -174,7 +159,7 @@ def descend(
     current = start(problem) if state is None else state
     phi, rho = current.phi.copy(), current.rho.copy()
     precision, unscaled = current.precision, current.unscaled.copy()
-    fixed = problem.structure == "independent"
+    fixed = problem.structure == "fixed"
     objectives: list[float] = []
     while True:
         G, means = gram(problem, precision)
@@ -185,12 +170,7 @@ def descend(
         if done or crowded or len(objectives) > max_iterations:
             break
         R = (problem.X - problem.Z @ means) @ (np.diag(rho) - phi).T
-        if problem.structure == "common":
-            lengths = np.sum(np.abs(phi) * np.where(phi != 0, penalty, 0.0), axis=1)
-            precision, scales = fit_common(R, precision, lengths)
-            phi, rho = phi * scales[:, None], rho * scales
-        else:
-            precision = _next_precision(problem, R, precision, unscaled)
+        precision = _next_precision(problem, R, precision, unscaled)
     return Fit(State(precision, unscaled, phi, rho), G, means, objectives, bool(done and not crowded))
 
 

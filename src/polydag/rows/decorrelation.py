@@ -7,25 +7,30 @@ squares in `GaussianStats`, which is what makes moments of decorrelated parts ad
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.errors import DataWarning
 from polydag.parameters import check, number, one_of, whole
-from polydag.rows.block_descent import LAMBDA2, STRUCTURES, Problem
-from polydag.rows.common_strength import common_precision
-from polydag.rows.dependence import DependenceTest, sentence
-from polydag.rows.estimate import judge, means_of, over_permutations, scaled_problem
+from polydag.rows.block_descent import LAMBDA2
+from polydag.rows.dependence import DependenceTest, row_dependence, sentence
+from polydag.rows.estimate import RowEstimate, after_decorrelation, estimate, means_of, scaled_problem
 from polydag.rows.linked_table import LinkedTable
-from polydag.rows.precision import RowPrecision
+from polydag.rows.precision import Layout, RowPrecision
+from polydag.rows.structures.by_column import column_strengths
+from polydag.rows.structures.candidates import STRUCTURES
+from polydag.rows.structures.exchangeable import Exchangeable
+from polydag.rows.structures.likelihood import Columns
+from polydag.rows.structures.whitening import as_precision
 from polydag.stats import GaussianStats
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Array = NDArray[np.float64]
-_ALIKE = 0.99  # a column whose linked rows correlate more than this is the same in all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,58 +41,119 @@ class Decorrelation:
     ----------
     table : LinkedTable
         The rows, their links and covariates.
-    precision : RowPrecision
-        Θ, the inverse of the rows' correlation Σ, with its factor L.
+    estimate : RowEstimate
+        Θ with its structure and the structures it was compared with.
     means : array of shape (1 + q, p)
         Generalised least-squares coefficients of the intercept and the covariates.
-    structure : {"free", "common", "independent"}
-        Whether every link has its own strength, all share one, or rows are independent.
-    before, after : DependenceTest
-        Are linked rows correlated, in the data and in what is left after decorrelation?
-    column_correlations : array of shape (p,)
-        Each column's average correlation over the links; Σ is assumed common to all columns.
-    summary : str
-        The test in a sentence.
     """
 
     table: LinkedTable
-    precision: RowPrecision
+    estimate: RowEstimate
     means: Array
-    structure: str
-    before: DependenceTest
-    after: DependenceTest
-    column_correlations: Array
-    summary: str
 
-    @classmethod
-    def described(
-        cls, table: LinkedTable, problem: Problem, scale: Array, precision: RowPrecision, residuals: Array
-    ) -> Self:
-        """Θ with tests before and after; warns of columns that are the same in all linked rows."""
-        verdict = judge(problem, table, precision, residuals)
-        alike = [name for name, r in zip(table.names, verdict.columns, strict=True) if r > _ALIKE]
-        if alike:
-            warnings.warn(
-                f"Column {', '.join(alike)} is the same in all linked rows: it says nothing about single "
-                "rows, "
-                "and Σ is assumed common to all columns. Make it a covariate, or leave it out.",
-                DataWarning,
-                stacklevel=5,
-            )
-        return cls(
-            table,
-            precision,
-            means_of(problem, precision) * scale,
-            problem.structure,
-            verdict.before,
-            verdict.after,
-            verdict.columns,
-            sentence(verdict.before, table.links.n, precision.effective_n, table.links, table.group),
+    @property
+    def precision(self) -> RowPrecision:
+        """Θ, the inverse of the rows' correlation Σ, with its factor L."""
+        return self.estimate.precision
+
+    @property
+    def structure(self) -> str:
+        """The name of the structure of Σ."""
+        return self.estimate.structure
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the structure."""
+        return self.estimate.parameters
+
+    @property
+    def candidates(self) -> pd.DataFrame:
+        """The structures that were compared: name, and the deviance of held-out columns; lower is better."""
+        import pandas as pd
+
+        rows = pd.DataFrame(
+            [(each.structure.name, each.deviance) for each in self.estimate.candidates],
+            columns=["structure", "held_out_deviance"],
         )
+        return rows.groupby("structure", as_index=False, sort=False).min()
+
+    @cached_property
+    def before(self) -> DependenceTest:
+        """Are linked rows correlated in the data?"""
+        own = self.table.values[:, ~self.table.group_level]
+        return row_dependence(own, self.table.links, covariates=self._Z[:, 1:])
+
+    @cached_property
+    def after(self) -> DependenceTest:
+        """Are they correlated in what is left after decorrelation?"""
+        order, precision = self.precision.layout.order, self.precision
+        tables = (self.table.values[:, ~self.table.group_level], self._Z)
+        X, Z = (precision.whiten_sorted(np.ascontiguousarray(each[order])) for each in tables)
+        return after_decorrelation(X, Z, precision.layout, self.table.links)
+
+    @cached_property
+    def column_correlations(self) -> Array:
+        """Each column's own correlation of linked rows, by restricted likelihood; in groups, intraclass."""
+        links = self.table.links
+        if links.n_links == 0:
+            return np.zeros(len(self.table.names))
+        layout = self.precision.layout
+        structure = Exchangeable(layout)
+        alike = self.table.group_level
+        values = self.table.values[layout.order][:, ~alike]
+        result = np.ones(len(alike))
+        columns = Columns(values / values.std(axis=0), self._Z[layout.order])
+        result[~alike] = structure.along_links(column_strengths(columns, structure))
+        return result
+
+    @cached_property
+    def correlation(self) -> float:
+        """The estimated correlation of linked rows, averaged over the links."""
+        pairs, total = self.table.links.pairs, 0.0
+        if not len(pairs):
+            return 0.0
+        layout = self.precision.layout
+        place = np.argsort(layout.order)
+        ends = place[pairs]
+        component = np.searchsorted(layout.starts, ends[:, 0], side="right") - 1
+        order = np.argsort(component, kind="stable")
+        ends, component = ends[order] - layout.starts[component[order]][:, None], component[order]
+        bounds = np.searchsorted(component, np.arange(len(layout.sizes) + 1))
+        for c in np.unique(component):
+            i, j = ends[bounds[c] : bounds[c + 1]].T
+            total += float(self.precision.correlations[c][i, j].sum())
+        return total / len(pairs)
+
+    @property
+    def decorrelated_n(self) -> int:
+        """What the rows are worth for edges once they are decorrelated: their number less that of the means."""
+        beside = 0 if self.table.covariates is None else self.table.covariates.shape[1]
+        return int(self.table.links.n - 1 - beside)
+
+    @property
+    def summary(self) -> str:
+        """The test in a sentence, and what the rows are worth."""
+        n = self.table.links.n
+        numbers = (n, self.precision.effective_n, self.decorrelated_n)
+        text = sentence(self.before, self.correlation, numbers, self.table.links, self.table.group)
+        if not self.before.dependent and self.structure == "free":
+            text = (
+                f"Linked rows are not alike on average (p = {self.before.p_value:.2g}), but held-out columns are "
+                f"explained better by one strength for each link. Taken as independent, {n:,} rows would be worth "
+                f"about {self.precision.effective_n:.0f} for edges; decorrelated, about {self.decorrelated_n:,}."
+            )
+        return text
+
+    @cached_property
+    def _Z(self) -> Array:
+        """The intercept, the covariates, and columns that are the same in all linked rows."""
+        ones = np.ones((len(self.table.values), 1))
+        beside = [] if self.table.covariates is None else [self.table.covariates]
+        return np.concatenate([ones, *beside, self.table.values[:, self.table.group_level]], axis=1)
 
     def rows(self) -> Array:
         """`L (X − Z M)`: independent rows."""
-        return whitened(self.table, self.means, self.precision)
+        return decorrelated(self.table.values, self.table.covariates, self.means, self.precision)
 
     def moments(self) -> GaussianStats:
         """The moments of the decorrelated rows; the intercept is fitted by generalised least squares."""
@@ -96,11 +162,6 @@ class Decorrelation:
             values = values - self.table.covariates @ self.means[1:]
         factor = None if self.structure == "independent" else self.precision.factor()
         return GaussianStats.from_data(values, names=self.table.names, row_factor=factor)
-
-
-def whitened(table: LinkedTable, means: Array, precision: RowPrecision) -> Array:
-    """`L (X − Z M)` of a table's own rows."""
-    return decorrelated(table.values, table.covariates, means, precision)
 
 
 def decorrelated(values: Array, covariates: Array | None, means: Array, precision: RowPrecision) -> Array:
@@ -115,6 +176,7 @@ def decorrelate(
     *,
     structure: str = "auto",
     correlation: float | None = None,
+    share: float | None = None,
     lambda2: float = LAMBDA2,
     n_permutations: int = 5,
     random_state: int | None = None,
@@ -126,29 +188,48 @@ def decorrelate(
     ----------
     table : LinkedTable
         The rows and their links.
-    structure : {"auto", "free", "common", "independent"}
-        One strength for each link, or one common to all. "auto" takes the one with the lower extended BIC,
-        and "common" where there are too few columns for "free".
+    structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
+        "common": one strength for all links, of either sign. "decay" and "matern": a correlation that falls
+        with the distance in time, in space or in the order of a group's rows. "smooth": one that falls with the
+        distance along the links of a network. "block": one correlation for each pair of places in a group,
+        the same in all groups. "kinds": one for each kind of link. "free": one entry of Θ for each link. "auto"
+        takes the one under which held-out columns have the highest likelihood, and tries "free" where
+        dependence is left.
     correlation : float, optional
         The correlation of two rows in a complete group, where it is known: nothing is estimated then.
+    share : float, optional
+        h², where the rows' covariance is known: `Σ = h² K + (1 − h²) I`. Estimated by default.
     lambda2 : float
-        The penalty on Θ's entries, for "free".
+        The penalty on Θ's entries, for "free"; "auto" tries others as well.
     n_permutations : int
         How many random orders of the columns are averaged, for "free".
     random_state : int, optional
-        The seed of these orders.
+        The seed of these orders, and of that in which columns are held out.
     n_jobs : int
         Threads for the network's components.
     """
     check("structure", structure, one_of(*STRUCTURES))
     check("n_permutations", n_permutations, whole(least=1))
-    if correlation is None:
-        problem, scale = scaled_problem(table, structure, lambda2, n_jobs)
-        found = over_permutations(problem, n_permutations, random_state)
-        return Decorrelation.described(table, problem, scale, found.precision, found.residuals)
-    check("correlation", correlation, number(least=0, most=0.98))
-    problem, scale = scaled_problem(table, "common", lambda2, n_jobs)
-    precision = common_precision(correlation, RowPrecision.independent(table.links))
-    means = means_of(problem, precision)
-    residuals = problem.X - problem.Z @ means
-    return Decorrelation.described(table, problem, scale, precision, residuals)
+    problem, scale = scaled_problem(table, lambda2, n_jobs)
+    if correlation is not None:
+        check("correlation", correlation, number(least=-1, most=0.98))
+        found = _known_correlation(problem.layout, correlation)
+    else:
+        if share is not None:
+            check("share", share, number(least=0, most=1))
+        found = estimate(
+            problem,
+            table,
+            structure=structure,
+            share=share,
+            n_permutations=n_permutations,
+            random_state=random_state,
+        )
+    return Decorrelation(table, found, means_of(problem, found.precision) * scale)
+
+
+def _known_correlation(layout: Layout, correlation: float) -> RowEstimate:
+    structure = Exchangeable(layout)
+    check("correlation", correlation, number(least=structure.lowest, most=0.98))
+    precision = as_precision(structure.at(correlation), layout)
+    return RowEstimate(precision, "common", {"correlation": correlation}, [])

@@ -1,9 +1,12 @@
-"""Do linked rows depend on each other? A test given the network, before and after, in a plain sentence.
+"""Do linked rows depend on each other? A permutation test given the network, and the answer in a sentence.
 
-With columns standardised and `K = R Rᵀ/p`, the average of K over the links is the average correlation of
-linked rows; the average of K² also sees correlations of either sign. Under independence rows may be permuted:
-both sums are Mantel statistics, whose mean and variance over all permutations are known exactly (Mantel
-1967), whatever the columns' dependence.
+With columns standardised, three sums over the links are compared with what they are when rows are permuted:
+the products of linked rows (are they alike on average?), their squares (of either sign?), and each column's
+sum squared (in some columns only, or in columns of opposite sign?). Each is standardised over the permutations
+and the largest is the test's statistic, so that asking three questions costs nothing. Without covariates rows
+are exchangeable under independence, and the test is exact whatever the distribution of the columns. With
+covariates the residuals are permuted and made orthogonal to the covariates again (Freedman and Lane 1983), so
+that covariates that are the same within groups do not pass for negative dependence.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.printing import rounded_repr
+from polydag.rows import _dependence_kernels
 from polydag.rows.links import Links
 
 Array = NDArray[np.float64]
 LEVEL = 0.05
-_MOST_ROWS = 5000  # K's fourth moment is estimated from so many rows where there are more
+N_PERMUTATIONS = 999
+_MOST_PRODUCTS = 400_000  # products of linked rows in a permutation; of more links a fixed part is used
+_CHUNK = 4_000_000  # entries of permutations held at once
 
 
 class DependenceTest(NamedTuple):
@@ -28,16 +34,17 @@ class DependenceTest(NamedTuple):
     Attributes
     ----------
     correlation : float
-        The average correlation of linked rows over all columns.
-    z, z_squares : float
-        The standardised averages of correlations and of their squares.
+        The average product of linked rows over all columns, of unit variance.
+    z, z_squares, z_columns : float
+        The standardised sums of products, of their squares, and of the squared sums of single columns.
     p_value : float
-        Of independence, two-sided for the first, one-sided for the second, corrected for being two.
+        Of independence: at least one over the number of permutations plus one, 0.001.
     """
 
     correlation: float
     z: float
     z_squares: float
+    z_columns: float
     p_value: float
 
     def __repr__(self) -> str:
@@ -49,95 +56,102 @@ class DependenceTest(NamedTuple):
         return self.p_value < LEVEL
 
 
-class _Sums(NamedTuple):
-    """Of a symmetric matrix without its diagonal: the sum, that of squared row sums, that of squares."""
+def row_dependence(
+    X: Array,
+    links: Links,
+    *,
+    covariates: Array | None = None,
+    n_permutations: int = N_PERMUTATIONS,
+    random_state: int = 0,
+) -> DependenceTest:
+    """Test whether linked rows are correlated.
 
-    total: float
-    rows: float
-    squares: float
+    Parameters
+    ----------
+    X : array of shape (n, p)
+        The columns.
+    links : Links
+        Which rows are linked; where the links have weights, products count by these.
+    covariates : array of shape (n, q), optional
+        What the means depend on, beside an intercept (which is always taken out).
+    n_permutations : int
+        How many permutations the sums are compared with.
+    random_state : int
+        The seed of the permutations.
+    """
+    ones = np.ones((len(X), 1))
+    design = ones if covariates is None else np.concatenate([ones, covariates], axis=1)
+    return design_dependence(X, links, design, n_permutations=n_permutations, random_state=random_state)
 
 
-def row_dependence(R: Array, links: Links) -> DependenceTest:
-    """Test whether linked rows of R (centred columns) are correlated."""
-    if links.n_links == 0 or links.n < 4:
-        return DependenceTest(0.0, 0.0, 0.0, 1.0)
-    U = standardised(R)
-    n, p = U.shape
-    i, j = links.pairs.T
-    degree = np.bincount(np.concatenate([i, j]), minlength=n).astype(float)
-    network = _Sums(degree.sum(), float(degree @ degree), degree.sum())
-    products = np.concatenate([np.einsum("ij,ij->i", U[i[s]], U[j[s]]) for s in _slices(len(i), p)]) / p
-    z = _standardised(2.0 * products.sum(), network, _product_sums(U), n)
-    squares = _standardised(2.0 * (products**2).sum(), network, _square_sums(U), n)
-    chance = 2.0 * min(math.erfc(abs(z) / math.sqrt(2)), 0.5 * math.erfc(squares / math.sqrt(2)))
-    return DependenceTest(float(products.mean()), z, squares, min(1.0, chance))
+def design_dependence(
+    X: Array, links: Links, design: Array, *, n_permutations: int = N_PERMUTATIONS, random_state: int = 0
+) -> DependenceTest:
+    """The same for columns whose means are combinations of those of `design`, an intercept or its image."""
+    n, p = X.shape
+    if links.n_links == 0 or n < 4 or n - design.shape[1] < 3:
+        return DependenceTest(0.0, 0.0, 0.0, 0.0, 1.0)
+    Q, _ = np.linalg.qr(design)
+    U = standardised(X - Q @ (Q.T @ X), centre=False)
+    rng = np.random.default_rng(random_state)
+    pairs, weights = _tested_links(links, p, rng)
+    exchangeable = design.shape[1] == 1 and np.ptp(design) == 0
+    basis = np.ascontiguousarray(Q[:, :0] if exchangeable else Q)
+    found = [_statistics(U, basis, np.arange(n)[None, :], pairs, weights)]
+    left = n_permutations
+    while left > 0:
+        count = min(left, max(1, _CHUNK // n))
+        orders = rng.permuted(np.broadcast_to(np.arange(n), (count, n)), axis=1)
+        found.append(_statistics(U, basis, orders, pairs, weights))
+        left -= count
+    every = np.concatenate(found)
+    spread = every.std(axis=0)
+    z = (every - every.mean(axis=0)) / np.where(spread > 1e-12 * np.abs(every).max(axis=0), spread, np.inf)
+    largest = np.maximum(np.abs(z[:, 0]), np.maximum(z[:, 1], z[:, 2]))
+    p_value = float(np.mean(largest >= largest[0] - 1e-12))
+    mean = float(every[0, 0] / np.abs(weights).sum())
+    return DependenceTest(mean, float(z[0, 0]), float(z[0, 1]), float(z[0, 2]), p_value)
 
 
-def standardised(R: Array) -> Array:
-    """Centred columns of unit variance."""
-    centred = R - R.mean(axis=0)
+def _statistics(U: Array, Q: Array, orders: NDArray[np.int64], pairs: Array, weights: Array) -> Array:
+    found: Array = _dependence_kernels.link_statistics(U, Q, np.ascontiguousarray(orders), pairs, weights)
+    return found
+
+
+def _tested_links(links: Links, p: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Array]:
+    """The links that are tested, and their weights; a random part of very many, chosen without the data."""
+    most = max(1000, _MOST_PRODUCTS // p)
+    pairs = links.pairs
+    weights = np.ones(len(pairs)) if links.weights is None else links.weights
+    if len(pairs) > most:
+        if links.weights is None:
+            chosen = np.sort(rng.choice(len(pairs), most, replace=False))
+        else:
+            chosen = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
+        pairs, weights = pairs[chosen], weights[chosen]
+    return np.ascontiguousarray(pairs), np.ascontiguousarray(weights, dtype=float)
+
+
+def standardised(X: Array, *, centre: bool = True) -> Array:
+    """Columns of unit variance, centred."""
+    centred = X - X.mean(axis=0) if centre else X
     scale = np.sqrt(np.mean(centred**2, axis=0))
-    result: Array = centred / np.where(scale > 0, scale, 1.0)
+    result: Array = np.ascontiguousarray(centred / np.where(scale > 0, scale, 1.0))
     return result
 
 
-def _slices(count: int, p: int) -> list[slice]:
-    step = max(1, 4_000_000 // p)
-    return [slice(start, start + step) for start in range(0, count, step)]
+def sentence(
+    test: DependenceTest, correlation: float, numbers: tuple[int, float, int], links: Links, name: str = ""
+) -> str:
+    """What the test says, for a person.
 
-
-def _product_sums(U: Array) -> _Sums:
-    """The sums of K off its diagonal, without forming it."""
-    p = U.shape[1]
-    own = np.einsum("ij,ij->i", U, U) / p
-    row_sums = U @ U.sum(axis=0) / p - own
-    squares = float(np.sum((U.T @ U / p) ** 2) - own @ own)
-    return _Sums(float(row_sums.sum()), float(row_sums @ row_sums), squares)
-
-
-def _square_sums(U: Array) -> _Sums:
-    """The sums of K² (each entry squared) off its diagonal."""
-    n, p = U.shape
-    own = np.einsum("ij,ij->i", U, U) / p
-    row_sums = np.einsum("ij,ij->i", U @ (U.T @ U / p), U) / p - own**2
-    few = U if n <= _MOST_ROWS else U[np.random.default_rng(0).choice(n, _MOST_ROWS, replace=False)]
-    part = np.einsum("ij,ij->i", few, few) / p
-    fourth = -float(np.sum(part**4))
-    for s in _slices(len(few), len(few)):
-        fourth += float(np.sum((few[s] @ few.T / p) ** 4))
-    fourth *= n * (n - 1) / (len(few) * (len(few) - 1))
-    return _Sums(float(row_sums.sum()), float(row_sums @ row_sums), fourth)
-
-
-def _standardised(statistic: float, A: _Sums, K: _Sums, n: int) -> float:
-    """A Mantel statistic less its mean over permutations of the rows, over its standard deviation."""
-    two, three, four = n * (n - 1), n * (n - 1) * (n - 2), n * (n - 1) * (n - 2) * (n - 3)
-    mean = A.total * K.total / two
-    second = (
-        2.0 * A.squares * K.squares / two
-        + 4.0 * (A.rows - A.squares) * (K.rows - K.squares) / three
-        + (A.total**2 + 2 * A.squares - 4 * A.rows) * (K.total**2 + 2 * K.squares - 4 * K.rows) / four
-    )
-    variance = second - mean**2
-    # A complete network leaves nothing to permute.
-    return (statistic - mean) / math.sqrt(variance) if variance > 1e-9 * max(1.0, mean**2) else 0.0
-
-
-def column_correlations(R: Array, links: Links) -> Array:
-    """Each column's average correlation over the links (in groups, its intraclass correlation)."""
-    if links.n_links == 0:
-        return np.zeros(R.shape[1])
-    U = standardised(R)
-    i, j = links.pairs.T
-    total = np.zeros(R.shape[1])
-    for s in _slices(len(i), R.shape[1]):
-        total += np.einsum("ij,ij->j", U[i[s]], U[j[s]])
-    result: Array = total / len(i)
-    return result
-
-
-def sentence(test: DependenceTest, n: int, effective_n: float, links: Links, name: str = "") -> str:
-    """What the test says, for a person."""
+    Parameters
+    ----------
+    correlation : float
+        The estimated correlation of linked rows, averaged over the links.
+    numbers : tuple
+        The number of rows, what they are worth for edges where dependence is ignored, and after decorrelation.
+    """
     where = {"groups": f"within {name or 'groups'}", "neighbours": "between neighbours"}.get(
         links.what, "along the links"
     )
@@ -145,17 +159,20 @@ def sentence(test: DependenceTest, n: int, effective_n: float, links: Links, nam
         return "There are no links: rows are taken as independent."
     if not test.dependent:
         return (
-            f"No dependence of rows {where} was found (average correlation {test.correlation:.2f}, "
+            f"No dependence of rows {where} was found (average correlation {correlation:.2f}, "
             f"p = {test.p_value:.2g}): methods for independent rows will do."
         )
+    n, ignoring, decorrelated = numbers
     return (
-        f"Rows are correlated {where} (about {test.correlation:.2f}, {_chance(test.p_value)}): for edges, "
-        f"{n:,} rows are worth about {_rounded(effective_n):,}."
+        f"Rows are correlated {where} (about {correlation:.2f}, {_chance(test.p_value)}). Taken as independent, "
+        f"{n:,} rows would be worth about {_rounded(ignoring):,} for edges; decorrelated, about "
+        f"{_rounded(decorrelated):,}."
     )
 
 
 def _chance(p_value: float) -> str:
-    return f"p = {p_value:.1g}" if p_value > 1e-16 else "p < 1e-16"
+    least = 1.0 / (N_PERMUTATIONS + 1)
+    return f"p = {p_value:.2g}" if p_value > 1.5 * least else f"p ≤ {least:.3g}"
 
 
 def _rounded(value: float) -> int:

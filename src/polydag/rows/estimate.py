@@ -1,72 +1,70 @@
-"""From a table of linked rows to Θ: in a known order, in random ones, or given a DAG."""
+"""From a table of linked rows to Θ: the structure and its parameters, whatever the order, or given a DAG."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydag.errors import DataWarning
 from polydag.progress import report
-from polydag.rows.block_descent import Fit, Problem, descend, gram, settled_structure
-from polydag.rows.dependence import DependenceTest, column_correlations, row_dependence
-from polydag.rows.lambda_path import bic, lambda_path
+from polydag.rows.block_descent import Fit, Problem, descend, gram, start
+from polydag.rows.dependence import DependenceTest, design_dependence
+from polydag.rows.lambda_path import lambda_path
 from polydag.rows.linked_table import LinkedTable
-from polydag.rows.precision import RowPrecision
+from polydag.rows.links import Links
+from polydag.rows.precision import Layout, RowPrecision
+from polydag.rows.structures.candidates import MOST_ROWS, named_structure, simple_structures
+from polydag.rows.structures.choice import Candidate, choose
+from polydag.rows.structures.exchangeable import Exchangeable
+from polydag.rows.structures.free import Free, free_structures, shrunken
+from polydag.rows.structures.interface import Fitted, Structure
+from polydag.rows.structures.likelihood import Columns
+from polydag.rows.structures.whitening import Whitening, as_precision
 
 Array = NDArray[np.float64]
-_LARGE = 500  # rows of one component
+VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are few
+_ENOUGH = 0.01  # the level at which dependence that is left makes a structure refused
 
 
-def scaled_problem(table: LinkedTable, structure: str, lambda2: float, jobs: int) -> tuple[Problem, Array]:
-    """The problem with columns of unit variance, so that λ1 means the same for all; and the scales.
+@dataclass(frozen=True, eq=False)
+class RowEstimate:
+    """Θ, and how it came about.
 
-    "auto" becomes the structure with the lower extended BIC. Says so where there are too few columns to give
-    every link its own strength.
+    Attributes
+    ----------
+    precision : RowPrecision
+        Θ with its factor.
+    structure : str
+        The name of its structure.
+    parameters : dict
+        The structure's parameters by name.
+    candidates : list of Candidate
+        All structures that were compared, with the deviance of the held-out columns.
+    family : Structure, optional
+        What can estimate Θ again from other columns; not for independent rows and one entry for each link.
+    scored : array of shape (p,), optional
+        The columns that tell Θ; those that are the same in all linked rows do not.
     """
+
+    precision: RowPrecision
+    structure: str
+    parameters: dict[str, float]
+    candidates: list[Candidate]
+    family: Structure | None = None
+    scored: NDArray[np.bool_] | None = None
+
+
+def scaled_problem(table: LinkedTable, lambda2: float, jobs: int) -> tuple[Problem, Array]:
+    """The problem with columns of unit variance, so that λ1 means the same for all; and the scales."""
     scale = _spread(table)
     problem = Problem.of(
-        table.values / scale,
-        table.links,
-        covariates=table.covariates,
-        structure=structure,
-        lambda2=lambda2,
-        jobs=jobs,
+        table.values / scale, table.links, covariates=table.covariates, lambda2=lambda2, jobs=jobs
     )
-    p = problem.shape[1]
-    if settled_structure(table.links, p) == "common" and structure in ("auto", "free"):
-        largest = int(problem.layout.sizes.max())
-        then = (
-            "one strength common to all links is estimated instead (structure='common')"
-            if structure == "auto"
-            else "Θ follows chance; use structure='common'"
-        )
-        warnings.warn(
-            f"{largest} rows hang together and there are only {p} columns: too few to estimate the strength "
-            f"of every one of {table.links.n_links:,} links; {then}.",
-            DataWarning,
-            stacklevel=4,
-        )
-    elif structure == "auto" and problem.structure == "free":
-        problem = _simpler_where_better(problem)
     return problem, scale
-
-
-def _simpler_where_better(problem: Problem) -> Problem:
-    """One strength for all links where that has the lower extended BIC, which counts the entries of Θ.
-
-    A large component keeps its entries: comparing would take longer than all the rest.
-    """
-    if problem.layout.sizes.max() > _LARGE:
-        return problem
-    common = replace(problem, structure="common")
-    one = lambda_path(common, precision=unpenalised(common).precision)
-    many = lambda_path(problem)
-    values = [bic(own, path.fits[path.best], extended=True) for own, path in ((common, one), (problem, many))]
-    return common if values[0] <= values[1] else problem
 
 
 def _spread(table: LinkedTable) -> Array:
@@ -77,80 +75,173 @@ def _spread(table: LinkedTable) -> Array:
     return np.asarray((table.values - Q @ (Q.T @ table.values)).std(axis=0))
 
 
-class Averaged(NamedTuple):
-    """Θ averaged over orders of the columns, with the residuals of the last one (rows as in the problem)."""
+def estimate(
+    problem: Problem,
+    table: LinkedTable,
+    *,
+    structure: str,
+    share: float | None = None,
+    n_permutations: int = 5,
+    random_state: int | None = None,
+) -> RowEstimate:
+    """Θ with the named structure, or with the one that explains held-out columns best ("auto")."""
+    alike = table.group_level
+    found = _estimate(beside(problem, alike), table, structure, share, n_permutations, random_state)
+    return replace(found, scored=~alike)
 
-    precision: RowPrecision
-    residuals: Array
+
+def beside(problem: Problem, alike: NDArray[np.bool_]) -> Problem:
+    """The problem with columns that are the same in all linked rows as covariates of the others."""
+    if not alike.any():
+        return problem
+    Z = np.concatenate([problem.Z, problem.X[:, alike]], axis=1)
+    return replace(problem, X=np.ascontiguousarray(problem.X[:, ~alike]), Z=np.ascontiguousarray(Z))
 
 
-def over_permutations(problem: Problem, count: int, random_state: int | None) -> Averaged:
+def _estimate(
+    problem: Problem,
+    table: LinkedTable,
+    structure: str,
+    share: float | None,
+    n_permutations: int,
+    random_state: int | None,
+) -> RowEstimate:
+    independent = RowPrecision.independent(table.links)
+    if structure == "independent" or table.links.n_links == 0:
+        return RowEstimate(independent, "independent", {}, [])
+    if structure == "free":
+        _warn_of_few_values(problem, table)
+        return _free(problem, 0.0, n_permutations, random_state, [])
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    columns = regressed(problem, rng.permutation(problem.shape[1]))
+    if table.covariance is not None or structure != "auto":
+        family = named_structure(structure, problem.layout, table, share)
+        fitted = family.fit(columns, np.ones(problem.shape[1], dtype=bool))
+        return _with(family, fitted, problem.layout, [])
+    simple = simple_structures(problem.layout, table, problem.shape[1])
+    free = free_structures(problem) if _affords_free(problem) else []
+    # On a network signs may differ from link to link, which averages over links do not show.
+    found = choose(
+        simple,
+        free,
+        columns,
+        lambda fitted: table.links.what != "links" and left_over(problem, table.links, fitted.whitening) > _ENOUGH,
+    )
+    if isinstance(found.structure, Free):
+        chosen = found.structure
+        own = replace(problem, lambda2=chosen.lambda2)
+        return _free(own, chosen.own, n_permutations, random_state, found.candidates)
+    return _with(found.structure, found.fitted, problem.layout, found.candidates)
+
+
+def _with(
+    family: Structure, fitted: Fitted, layout: Layout, candidates: list[Candidate]
+) -> RowEstimate:
+    return RowEstimate(
+        as_precision(fitted.whitening, layout), family.name, fitted.parameters, candidates, family
+    )
+
+
+def _free(
+    problem: Problem, own: float, count: int, random_state: int | None, candidates: list[Candidate]
+) -> RowEstimate:
+    found = shrunken(over_permutations(problem, count, random_state), own)
+    return RowEstimate(found, "free", {"lambda2": problem.lambda2, "own": own}, candidates)
+
+
+def regressed(problem: Problem, order: Sequence[int] | NDArray[np.int64]) -> Columns:
+    """The columns in an order, each regressed on those before it, or on the few that matter of too many."""
+    n, p = problem.shape
+    own = problem.reordered(np.asarray(order))
+    columns = Columns(own.X, own.Z)
+    if 2 * p <= n - own.Z.shape[1]:
+        return columns
+    rough = Exchangeable(own.layout).fit(columns.alone(), np.ones(p, dtype=bool))
+    path = lambda_path(own, precision=as_precision(rough.whitening, own.layout))
+    return replace(columns, parents=path.fits[path.best].state.phi != 0)
+
+
+def left_over(problem: Problem, links: Links, found: Whitening) -> float:
+    """The p-value of the test of independence after decorrelation."""
+    precision = as_precision(found, problem.layout)
+    X, Z = precision.whiten_sorted(problem.X), precision.whiten_sorted(problem.Z)
+    return after_decorrelation(X, Z, problem.layout, links).p_value
+
+
+def after_decorrelation(X: Array, Z: Array, layout: Layout, links: Links) -> DependenceTest:
+    """The test on whitened columns, which are made uncorrelated first where there are rows enough."""
+    n, p = X.shape
+    back = np.argsort(layout.order)
+    X, Z = X[back], Z[back]
+    if 2 * p <= n - Z.shape[1]:
+        Q, _ = np.linalg.qr(np.concatenate([Z, X], axis=1))
+        X = Q[:, Z.shape[1] :]
+    return design_dependence(X, links, Z)
+
+
+def _affords_free(problem: Problem) -> bool:
+    """Whether one entry of Θ for each link can be tried: a value for each entry, and no huge component."""
+    n, p = problem.shape
+    layout = problem.layout
+    values, entries = p * layout.sizes, np.diff(layout.frees)
+    several = layout.sizes > 1
+    return p >= 6 and bool((values >= entries)[several].all()) and int(layout.sizes.max()) <= MOST_ROWS
+
+
+def _warn_of_few_values(problem: Problem, table: LinkedTable) -> None:
+    layout, p = problem.layout, problem.shape[1]
+    entries = np.diff(layout.frees)
+    if not (p * layout.sizes >= VALUES_PER_ENTRY * entries)[layout.sizes > 1].all():
+        warnings.warn(
+            f"{int(layout.sizes.max())} rows hang together and there are only {p} columns: too few to estimate "
+            f"the strength of every one of {table.links.n_links:,} links; Θ follows chance. Use "
+            "structure='auto'.",
+            DataWarning,
+            stacklevel=5,
+        )
+
+
+def over_permutations(problem: Problem, count: int, random_state: int | None) -> RowPrecision:
     """Θ from random orders of the columns (Lemma 1: Σ does not depend on it, its estimate does a little)."""
-    if problem.structure != "free":  # one strength, or none: nothing is gained from several orders
-        fit = unpenalised(problem)
-        return Averaged(fit.precision, residuals(problem, fit))
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(0 if random_state is None else random_state)
     several = []
     for number in range(count):
         report("orders", number, count)
-        own = problem.reordered(rng.permutation(problem.shape[1]))
-        path = lambda_path(own)
-        fit = path.fits[path.best]
-        several.append(fit.precision)
+        path = lambda_path(problem.reordered(rng.permutation(problem.shape[1])))
+        several.append(path.fits[path.best].precision)
     report("orders", count, count)
-    return Averaged(several[0] if count == 1 else RowPrecision.mean(several), residuals(own, fit))
+    return several[0] if count == 1 else RowPrecision.mean(several)
 
 
-def unpenalised(problem: Problem) -> Fit:
-    """The fit with λ1 = 0, of the full DAG, or of the path's best where that has too many edges for the rows.
-
-    The penalty is on `β/ω`, which is small where ω is large, as it is when rows are taken to be much alike:
-    one strength for all links would be drawn upwards by it.
-    """
-    n, p = problem.shape
-    edges = np.tri(p, k=-1, dtype=bool)
-    if 2 * p > n - problem.Z.shape[1]:
-        path = lambda_path(problem)
-        edges = path.fits[path.best].state.phi != 0
-    return descend(problem, np.where(edges, 0.0, np.inf))
-
-
-def given_dag(problem: Problem, dag: NDArray[np.bool_], order: list[int]) -> Fit:
+def given_dag(
+    problem: Problem, dag: NDArray[np.bool_], order: list[int], known: RowEstimate | None = None
+) -> tuple[Fit, RowEstimate]:
     """The maximum-likelihood fit of a DAG (λ1 = 0 on its edges), columns in a causal order of it.
 
-    Markov-equivalent DAGs give the same Θ and the same likelihood (Theorem 2).
+    Markov-equivalent DAGs give the same Θ and the same likelihood (Theorem 2). `known` says which structure Θ
+    has; by default one entry for each link.
     """
     edges = dag[np.ix_(order, order)].T
-    return descend(problem.reordered(np.array(order)), np.where(edges, 0.0, np.inf))
+    own = problem.reordered(np.array(order))
+    penalty = np.where(edges, 0.0, np.inf)
+    if known is None or known.structure == "free":
+        settings = {"lambda2": problem.lambda2, "own": 0.0} if known is None else known.parameters
+        fit = descend(replace(own, lambda2=settings["lambda2"]), penalty)
+        if settings["own"] > 0:
+            fit = fixed(own, penalty, shrunken(fit.precision, settings["own"]))
+        return fit, RowEstimate(fit.precision, "free", settings, known.candidates if known else [])
+    found = known
+    if known.family is not None:
+        scored = np.ones(own.shape[1], dtype=bool) if known.scored is None else known.scored[order]
+        fitted = known.family.fit(Columns(own.X, own.Z, edges), scored)
+        found = replace(_with(known.family, fitted, own.layout, known.candidates), scored=known.scored)
+    return fixed(own, penalty, found.precision), found
 
 
-def residuals(problem: Problem, fit: Fit) -> Array:
-    """`ρ_j X_j − X φ_j` of every column, rows as in the problem."""
-    T = np.diag(fit.state.rho) - fit.state.phi
-    result: Array = (problem.X - problem.Z @ fit.means) @ T.T
-    return result
-
-
-class Verdict(NamedTuple):
-    """The test before and after, and each column's correlation along the links."""
-
-    before: DependenceTest
-    after: DependenceTest
-    columns: Array
-
-
-def judge(problem: Problem, table: LinkedTable, precision: RowPrecision, residuals: Array) -> Verdict:
-    """Test the centred columns, and the residuals after decorrelation."""
-    order = problem.layout.order
-    Q, _ = np.linalg.qr(problem.Z)
-    centred, white = np.empty_like(problem.X), np.empty_like(problem.X)
-    centred[order] = problem.X - Q @ (Q.T @ problem.X)
-    white[order] = precision.whiten_sorted(np.ascontiguousarray(residuals))
-    return Verdict(
-        row_dependence(centred, table.links),
-        row_dependence(white, table.links),
-        column_correlations(centred, table.links),
-    )
+def fixed(problem: Problem, penalty: Array, precision: RowPrecision) -> Fit:
+    """The fit of the DAG's weights where Θ is known."""
+    state = start(problem)._replace(precision=precision)
+    return descend(replace(problem, structure="fixed"), penalty, state)
 
 
 def means_of(problem: Problem, precision: RowPrecision) -> Array:

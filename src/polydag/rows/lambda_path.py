@@ -64,7 +64,7 @@ def lambda_path(
     n, p = problem.shape
     first = start(problem)
     if precision is not None:
-        problem = replace(problem, structure="independent")  # Θ stays what it is at the start
+        problem = replace(problem, structure="fixed")  # Θ stays what it is at the start
         first = first._replace(precision=precision)
     free = np.tri(p, k=-1, dtype=bool)
     empty = descend(problem, np.full((p, p), np.inf), first)
@@ -106,8 +106,7 @@ def bic(problem: Problem, fit: Fit, *, extended: bool = False) -> float:
         return np.inf
     edges = np.count_nonzero(fit.state.phi)
     entries = 0
-    if extended and problem.structure != "independent":
-        free = int(np.count_nonzero(fit.precision.thetas)) - n
-        entries = 1 if problem.structure == "common" else free // 2
+    if extended and problem.structure == "free":
+        entries = (int(np.count_nonzero(fit.precision.thetas)) - n) // 2
     likelihood = n * np.log(rss / n).sum() - p * fit.precision.log_determinant + n * p
     return float(likelihood + np.log(max(n, p)) * (edges + entries))

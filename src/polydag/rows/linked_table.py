@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.data.quality import require_usable
-from polydag.errors import DataError
+from polydag.errors import DataError, DataWarning
 from polydag.graph import node_names
 from polydag.rows.links import Links, as_links
 from polydag.stats import GaussianStats
@@ -24,6 +25,7 @@ class LinkedTable:
     """Numeric columns, the covariates of their means, and the network of the rows.
 
     `group` is the column that told the network, where one did; `index` the rows' names, where they have any.
+    `places` holds times or coordinates, where they are known, and `covariance` a known matrix between the rows.
     """
 
     values: Array
@@ -32,14 +34,28 @@ class LinkedTable:
     covariates: Array | None
     group: str = ""
     index: Any = None
+    places: Array | None = None
+    covariance: Any = None
 
     @classmethod
-    def of(cls, X: Any, links: Any, covariates: Any = None) -> Self:
-        """Take a table apart: a text as `links` or texts as `covariates` name columns of it."""
+    def of(
+        cls,
+        X: Any,
+        links: Any,
+        covariates: Any = None,
+        *,
+        time: Any = None,
+        places: Array | None = None,
+        covariance: Any = None,
+    ) -> Self:
+        """Take a table apart: a text as `links` or `time`, or texts as `covariates`, name columns of it."""
         data = getattr(X, "frame", X)
         group = links if isinstance(links, str) else ""
         told = _as_names(covariates)
-        taken = [*([group] if group else []), *(told or ())]
+        when = [time] if isinstance(time, str) else []
+        taken = [*([group] if group else []), *when, *(told or ())]
+        if time is not None:
+            places = _times(_column(data, time) if when else time)
         labels = _column(data, group) if group else None
         beside = _numbers(data, told) if told else _given(covariates)
         values, found = numeric_rows(_without(data, taken))
@@ -51,11 +67,26 @@ class LinkedTable:
             raise DataError(f"The data has {len(values)} rows; at least 4 are needed.")
         index = _index(data)
         rows: int | Sequence[Hashable] = len(values) if index is None else index.tolist()
-        network = Links.from_groups(labels) if labels is not None else as_links(_nothing(links), rows)
-        network = as_links(network, len(values)) if labels is not None else network
-        _require_not_complete(network, values.shape[1])
+        if covariance is not None:
+            covariance = _checked_covariance(covariance, len(values))
+            network = Links.from_covariance(covariance)
+        elif labels is not None:
+            network = as_links(Links.from_groups(labels), len(values))
+        else:
+            network = as_links(_nothing(links), rows)
+        if places is not None and len(places) != len(values):
+            raise DataError(f"There are times or coordinates of {len(places)} rows; the data has {len(values)}.")
+        if covariance is None and places is None:
+            _require_not_complete(network, values.shape[1])
+        _warn_of_two_values(values, names)
+        _warn_of_group_level(values, names, network)
         require_usable(GaussianStats.from_data(values, names=names), independent=len(values) > len(names))
-        return cls(values, names, network, beside, group, getattr(data, "index", None))
+        return cls(values, names, network, beside, group, getattr(data, "index", None), places, covariance)
+
+    @property
+    def group_level(self) -> NDArray[np.bool_]:
+        """The columns that are the same in all linked rows, and say nothing about single ones."""
+        return _alike(self.values, self.links)
 
     def of_same_rows(self, X: Any, group: str, covariates: Any) -> tuple[Array, Array | None]:
         """The variables and covariates of another table with the same rows and columns."""
@@ -73,6 +104,90 @@ class LinkedTable:
             )
         require_finite(values, names)
         return values, _numbers(data, told) if told else _given(covariates)
+
+
+def _times(column: Any) -> Array:
+    """Times as numbers, in days where they are dates; one column."""
+    import pandas as pd
+
+    values = pd.Series(column).reset_index(drop=True)
+    if values.dtype.kind not in "Mmfiu":
+        try:
+            values = pd.to_datetime(values, format="ISO8601")
+        except (ValueError, TypeError):
+            raise DataError(
+                f"The times are {values.dtype}, with {values.iloc[0]!r} first. They must be numbers, or dates as "
+                "2026-05-31."
+            ) from None
+    if values.isna().any():
+        raise DataError(f"Row {int(values.isna().argmax()) + 1} has no time. Leave it out, or give it one.")
+    if values.dtype.kind in "Mm":
+        first = values.min() if values.dtype.kind == "M" else pd.Timedelta(0)
+        values = (values - first) / pd.Timedelta(days=1)
+    return values.to_numpy(dtype=float)[:, None]
+
+
+def _checked_covariance(covariance: Any, n: int) -> Any:
+    """K, symmetric, of the data's size, with positive variances; sparse ones in rows."""
+    from scipy.sparse import csr_array
+
+    matrix: Any = covariance
+    if hasattr(covariance, "tocsr"):
+        matrix = csr_array(covariance, dtype=float)
+        finite = bool(np.isfinite(matrix.data).all())
+    else:
+        matrix = np.asarray(covariance, dtype=float)
+        finite = bool(np.isfinite(matrix).all())
+    if matrix.shape != (n, n):
+        raise DataError(f"The covariance of the rows is {' x '.join(map(str, matrix.shape))}; the data has {n} rows.")
+    if not finite:
+        raise DataError("The covariance of the rows has missing or infinite values.")
+    if abs(matrix - matrix.T).max() > 1e-6 * abs(matrix).max():
+        raise DataError("The covariance of the rows is not symmetric.")
+    diagonal = matrix.diagonal()
+    if not (diagonal > 0).all():
+        row = int(np.flatnonzero(diagonal <= 0)[0]) + 1
+        raise DataError(f"The covariance of the rows has {diagonal[row - 1]:g} on its diagonal in row {row}.")
+    return matrix
+
+
+def _warn_of_two_values(values: Array, names: Sequence[str]) -> None:
+    two = [name for name, column in zip(names, values.T, strict=True) if len(np.unique(column[:50])) < 3]
+    two = [name for name in two if len(np.unique(values[:, list(names).index(name)])) == 2]
+    if two and len(values) > 4:
+        warnings.warn(
+            f"Column {', '.join(two)} has two values only. Linked rows are modelled as Gaussian, to which such "
+            "a column is a rough approximation.",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def _alike(values: Array, links: Links) -> NDArray[np.bool_]:
+    """Which columns are the same in all linked rows of several components."""
+    if links.n_links == 0 or links.weights is not None or links.components.max() == 0:
+        return np.zeros(values.shape[1], dtype=bool)
+    i, j = links.pairs.T
+    result = np.ones(values.shape[1], dtype=bool)
+    for start in range(0, len(i), 100_000):
+        part = slice(start, start + 100_000)
+        result &= (values[i[part]] == values[j[part]]).all(axis=0)
+    return result & (np.ptp(values, axis=0) > 0)
+
+
+def _warn_of_group_level(values: Array, names: Sequence[str], links: Links) -> None:
+    alike = _alike(values, links)
+    if alike.all():
+        raise DataError("All columns are the same in linked rows. Use one row for each group.")
+    if alike.any():
+        named = ", ".join(name for name, same in zip(names, alike, strict=True) if same)
+        warnings.warn(
+            f"Column {named} is the same in all linked rows: a property of the group. The row correlation is "
+            "estimated given it, and it can be a cause of the others; forbid edges into it (Knowledge tiers), or "
+            "make it a covariate.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _nothing(links: Any) -> Any:

@@ -33,6 +33,10 @@ class Links:
         Linked rows, counted from 0, i < j, each pair once, sorted.
     what : str
         How messages call a set of linked rows: "groups", "neighbours", "links".
+    kinds : array of shape (m,), optional
+        The kind of each link, as text.
+    weights : array of shape (m,), optional
+        How strong each link is known to be, kinship for one.
 
     Examples
     --------
@@ -43,9 +47,17 @@ class Links:
     n: int
     pairs: NDArray[np.int64]
     what: str = "links"
+    kinds: NDArray[np.str_] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
-    def from_edges(cls, edges: Iterable[Sequence[Hashable]], rows: int | Sequence[Hashable]) -> Self:
+    def from_edges(
+        cls,
+        edges: Iterable[Sequence[Hashable]],
+        rows: int | Sequence[Hashable],
+        *,
+        kinds: Iterable[Hashable] | None = None,
+    ) -> Self:
         """Links given as pairs of rows.
 
         Parameters
@@ -54,6 +66,8 @@ class Links:
             Names of rows where `rows` are names, else numbers from 0.
         rows : int or sequence
             How many rows there are, or their names.
+        kinds : iterable, optional
+            The kind of each link: siblings, cousins.
         """
         named = not isinstance(rows, (int, np.integer))
         names = list(rows) if named else range(int(rows))  # type: ignore[arg-type]
@@ -65,19 +79,26 @@ class Links:
         if strange := [end for pair in ends for end in pair if end not in place]:
             raise DataError(_unknown(strange, names, named))
         found = np.array([(place[a], place[b]) for a, b in ends], dtype=np.int64).reshape(-1, 2)
-        return cls._from_pairs(len(names), found, "links", names)
+        labels = None if kinds is None else np.array([str(_bare(kind)) for kind in kinds])
+        return cls._from_pairs(len(names), found, names, labels)
 
     @classmethod
-    def _from_pairs(cls, n: int, found: NDArray[np.int64], what: str, names: Sequence[Any]) -> Self:
+    def _from_pairs(
+        cls, n: int, found: NDArray[np.int64], names: Sequence[Any], kinds: NDArray[np.str_] | None
+    ) -> Self:
         alone = found[:, 0] == found[:, 1]
         if alone.any():
             first = names[found[alone][0, 0]]
             _warn(f"{_count(int(alone.sum()), 'link')} from a row to itself (first: {first!r}) left out.")
         ordered = np.sort(found[~alone], axis=1)
-        pairs = np.unique(ordered, axis=0)
+        pairs, first, which = np.unique(ordered, axis=0, return_index=True, return_inverse=True)
+        own = None if kinds is None else kinds[~alone]
+        if own is not None and (differ := own != own[first][which.ravel()]).any():
+            a, b = (names[row] for row in ordered[differ][0])
+            raise DataError(f"The link between {a!r} and {b!r} is given with two kinds.")
         if extra := len(ordered) - len(pairs):
             _warn(f"{_count(extra, 'link')} given more than once; each pair counts once.")
-        return cls(n, pairs.reshape(-1, 2), what)
+        return cls(n, pairs.reshape(-1, 2), kinds=None if own is None else own[first])
 
     @classmethod
     def from_graph(cls, graph: Any, rows: int | Sequence[Hashable]) -> Self:
@@ -92,9 +113,26 @@ class Links:
         entries = coo_array(matrix)
         if len(entries.shape) != 2 or entries.shape[0] != entries.shape[1]:
             raise DataError(f"A matrix of links must be square; this one is {entries.shape}.")
-        i, j = (axis[(entries.data != 0) & (entries.row != entries.col)] for axis in entries.coords)
+        off = (entries.data != 0) & (entries.row != entries.col)
+        if not np.isin(entries.data[off], (0, 1)).all():
+            _warn(
+                "The matrix of links has values other than 0 and 1. Links are where it is not zero, and the values "
+                "are not used; for a known covariance of the rows, or kinship, give covariance= instead."
+            )
+        i, j = (axis[off] for axis in entries.coords)
         pairs = np.unique(np.sort(np.stack([i, j], axis=1).astype(np.int64), axis=1), axis=0)
         return cls(entries.shape[0], pairs.reshape(-1, 2))
+
+    @classmethod
+    def from_covariance(cls, matrix: Any) -> Self:
+        """Links where a (sparse or dense) covariance of the rows is not zero, weighted by it."""
+        from scipy.sparse import coo_array, triu
+
+        upper = coo_array(triu(matrix, 1))
+        kept = upper.data != 0
+        pairs = np.stack([axis[kept] for axis in upper.coords], axis=1).astype(np.int64)
+        order = np.lexsort(pairs.T[::-1])
+        return cls(upper.shape[0], pairs[order], weights=np.asarray(upper.data[kept][order], dtype=float))
 
     @classmethod
     def from_groups(cls, labels: Any) -> Self:
@@ -164,8 +202,9 @@ def as_links(links: Any, rows: int | Sequence[Hashable]) -> Links:
     Parameters
     ----------
     links : Links, pairs, networkx graph, sparse or square matrix, labels, or coordinates
-        A list of pairs or a table with two columns holds links. A column (one dimension) holds group labels.
-        A table of decimal numbers with a line for each row holds coordinates (5 nearest neighbours).
+        A list of pairs or a table with two columns holds links; a third column called `kind` their kinds. A
+        column (one dimension) holds group labels. A table of decimal numbers with a line for each row holds
+        coordinates (5 nearest neighbours).
     rows : int or sequence
         How many rows the data has, or their names.
     """
@@ -195,14 +234,17 @@ def _read(links: Any, rows: int | Sequence[Hashable], n: int) -> Links:
     if hasattr(links, "dtypes") and hasattr(links, "columns"):
         values = links.to_numpy()
         if links.shape[1] == 2 and all(kind.kind == "f" for kind in links.dtypes) and len(links) == n:
+            _require_decimals(values)
             return Links.from_coordinates(values)
-        return Links.from_edges(list(links.iloc[:, :2].itertuples(index=False, name=None)), rows)
+        ends = list(links.iloc[:, :2].itertuples(index=False, name=None))
+        return Links.from_edges(ends, rows, kinds=links["kind"] if "kind" in links.columns else None)
     if _are_pairs(links):
         return Links.from_edges(links, rows)
     values = np.asarray(links)
     if values.ndim == 1:
         return Links.from_groups(links) if len(values) else Links(n, np.empty((0, 2), dtype=np.int64))
     if values.ndim == 2 and values.dtype.kind == "f" and len(values) == n > values.shape[1]:
+        _require_decimals(values)
         return Links.from_coordinates(values)
     if values.ndim == 2 and values.shape == (n, n):
         return Links.from_matrix(values)
@@ -212,6 +254,16 @@ def _read(links: Any, rows: int | Sequence[Hashable], n: int) -> Links:
         "links are pairs of rows, a networkx graph, a square matrix, a column of group labels or "
         f"coordinates; this is {type(links).__name__} of the shape {np.shape(links)}."
     )
+
+
+def _require_decimals(values: NDArray[np.float64]) -> None:
+    """Raise where a table of two columns may hold pairs of rows as well as coordinates."""
+    if values.shape[1] == 2 and np.array_equal(values, np.round(values)):
+        raise UsageError(
+            "This table of whole numbers may hold pairs of rows or coordinates. Say which: "
+            "Links.from_edges(pairs, rows) or Links.from_coordinates(points), or LinkedRows with links= or "
+            "coordinates=."
+        )
 
 
 def _are_pairs(links: Any) -> bool:

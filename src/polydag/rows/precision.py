@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,17 @@ class Layout:
         """The number of rows of each component."""
         return np.diff(self.starts)
 
+    def stacked(self, blocks: list[Array]) -> list[Array]:
+        """The components' matrices, those of one size together, smallest first."""
+        sizes = self.sizes
+        return [np.array([blocks[c] for c in np.flatnonzero(sizes == m)]) for m in np.unique(sizes)]
+
+    def sorted_blocks(self, matrix: Any) -> list[Array]:
+        """The components' blocks of a dense or sparse matrix whose rows are those of the data."""
+        rows = [self.order[a:b] for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
+        found = (matrix[np.ix_(where, where)] for where in rows)
+        return [np.asarray(own.toarray() if hasattr(own, "toarray") else own, dtype=float) for own in found]
+
     def identity(self) -> Array:
         """The identity, in blocks."""
         return np.concatenate([np.eye(size).ravel() for size in self.sizes])
@@ -90,6 +101,20 @@ class RowPrecision:
         """Θ = I."""
         layout = Layout.of(links)
         return cls(layout, layout.identity(), layout.identity())
+
+    @classmethod
+    def from_correlations(cls, layout: Layout, blocks: list[Array]) -> Self:
+        """Θ from the components' blocks of Σ."""
+        thetas, factors = np.empty(layout.squares[-1]), np.empty(layout.squares[-1])
+        known: dict[int, tuple[Array, Array]] = {}  # equal groups share their matrix
+        for c, block in enumerate(blocks):
+            own = slice(layout.squares[c], layout.squares[c + 1])
+            if id(block) not in known:
+                C, Theta = np.linalg.cholesky(block), np.empty(block.shape)
+                _precision_kernels.invert(C, Theta)
+                known[id(block)] = Theta, np.linalg.cholesky(Theta)
+            thetas[own], factors[own] = (each.ravel() for each in known[id(block)])
+        return cls(layout, thetas, factors)
 
     @classmethod
     def mean(cls, several: list[RowPrecision]) -> Self:
@@ -133,8 +158,9 @@ class RowPrecision:
 
     @property
     def effective_n(self) -> float:
-        """`n² / tr(Σ²)`: how many independent rows these are worth for finding edges."""
-        return float(self.n**2 / sum(np.sum(block * block) for block in self.correlations))
+        """`(tr Σ)² / tr(Σ²)`: how many independent rows these are worth for edges where Σ is ignored."""
+        total = sum(np.trace(block) for block in self.correlations)
+        return float(total**2 / sum(np.sum(block * block) for block in self.correlations))
 
     def correlation(self) -> csr_array:
         """Σ as a sparse matrix, rows in the order of the data."""

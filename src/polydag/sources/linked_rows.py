@@ -29,7 +29,7 @@ class LinkedRows(Source):
     """Rows that depend on each other: pupils in schools, relatives, neighbouring counties.
 
     The correlation of the rows is estimated once, when the first learner asks for moments, and the rows are
-    decorrelated by it. Give one of `groups`, `links` and `coordinates`.
+    decorrelated by it. Give one of `groups`, `links`, `coordinates` and `covariance`.
 
     Parameters
     ----------
@@ -38,17 +38,27 @@ class LinkedRows(Source):
     groups : str or sequence, optional
         A column with group labels, or one label per row. Rows with the same label are linked.
     links : pairs of rows, networkx graph, sparse or square matrix, or Links, optional
-        Which rows are linked. Rows are named as in the table's index, or numbered from 0.
+        Which rows are linked. Rows are named as in the table's index, or numbered from 0. In a DataFrame of
+        pairs a column `kind` says of what kind each link is.
     coordinates : sequence of column names, or array of shape (n, k), optional
         Each row is linked with its nearest neighbours.
     neighbours : int
         How many nearest neighbours, for `coordinates`.
+    time : str or sequence, optional
+        With `groups`, a column with the time of each row, or one time per row: numbers, or dates (which count in
+        days). The correlation may then fall with the time between two rows of a group.
+    covariance : array or sparse matrix of shape (n, n), optional
+        A known covariance K of the rows, for example a genetic relationship matrix: `Σ = h² K + (1 − h²) I`, with
+        h² estimated by restricted likelihood unless `share` gives it.
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on; these columns are not variables of the graph.
-    structure : {"auto", "free", "common", "independent"}
-        One strength for each link, or one common to all; see `polydag.rows.decorrelation.decorrelate`.
+    structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
+        The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
+        `polydag.rows.decorrelation.decorrelate`.
     correlation : float, optional
         The correlation of two rows in a complete group, where it is known: nothing is estimated then.
+    share : float, optional
+        h², for `covariance`, where it is known.
     lambda2 : float
         The penalty on the entries of the rows' inverse correlation, for structure "free".
     n_permutations : int
@@ -82,7 +92,8 @@ class LinkedRows(Source):
     >>> X["school"] = [row // 5 for row in range(200)]
     >>> pupils = LinkedRows(X, groups="school", random_state=0)
     >>> print(pupils.decorrelation_.summary)
-    Rows are correlated within school (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
+    Rows are correlated within school (about 0.68, p ≤ 0.001). Taken as independent, 200 rows would be worth
+    about 68 for edges; decorrelated, about 199.
     >>> BOSS().fit(pupils).graph_.n_nodes
     40
     """
@@ -95,20 +106,28 @@ class LinkedRows(Source):
         links: Any = None,
         coordinates: Any = None,
         neighbours: int = NEIGHBOURS,
+        time: Any = None,
+        covariance: Any = None,
         covariates: Any = None,
         structure: str = "auto",
         correlation: float | None = None,
+        share: float | None = None,
         lambda2: float = LAMBDA2,
         n_permutations: int = 5,
         random_state: int | None = None,
         n_jobs: int = 1,
     ) -> None:
-        if sum(given is not None for given in (groups, links, coordinates)) != 1:
+        if sum(given is not None for given in (groups, links, coordinates, covariance)) != 1:
             raise UsageError(
-                "LinkedRows needs one of groups=, links= and coordinates=, which say which rows may depend "
-                "on "
-                "each other."
+                "LinkedRows needs one of groups=, links=, coordinates= and covariance=, which say which rows may "
+                "depend on each other."
             )
+        if time is not None and groups is None:
+            raise UsageError("time= orders the rows within groups; give groups= as well.")
+        if covariance is not None and (structure != "auto" or correlation is not None):
+            raise UsageError("With covariance= the structure is known; give neither structure= nor correlation=.")
+        if share is not None and covariance is None:
+            raise UsageError("share= is the part of the variance that covariance= explains; give that as well.")
         if isinstance(data, Source) and not isinstance(data, InMemory):
             raise UsageError(
                 f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
@@ -119,13 +138,19 @@ class LinkedRows(Source):
         network: Any = groups if groups is not None else links
         if groups is not None and not isinstance(groups, str):
             network = Links.from_groups(groups)
+        points = None
         if coordinates is not None:
             own, points = _coordinates(own, coordinates)
             network = Links.from_coordinates(points, neighbours)
-        self.table = LinkedTable.of(own, network, covariates)
+        elif links is not None:
+            network = _not_coordinates(links)
+        self.table = LinkedTable.of(
+            own, network, covariates, time=time, places=points, covariance=covariance
+        )
         self.settings: dict[str, Any] = {
             "structure": structure,
             "correlation": correlation,
+            "share": share,
             "lambda2": lambda2,
             "n_permutations": n_permutations,
             "random_state": random_state,
@@ -202,18 +227,53 @@ def _drawn_components(table: LinkedTable, drawn: Sequence[NDArray[np.int64]]) ->
     place = np.empty(table.links.n, dtype=np.int64)
     component = table.links.components
     ends = component[table.links.pairs[:, 0]] if table.links.n_links else np.empty(0, dtype=np.int64)
-    by_component = {int(c): table.links.pairs[ends == c] for c in np.unique(ends)}
-    pairs, start = [np.empty((0, 2), dtype=np.int64)], 0
+    by_component = {int(c): np.flatnonzero(ends == c) for c in np.unique(ends)}
+    pairs, which, start = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.int64)], 0
     for members in drawn:
         place[members] = np.arange(len(members))
         own = by_component.get(int(component[members[0]]))
         if own is not None:
-            pairs.append(np.sort(place[own], axis=1) + start)
+            pairs.append(np.sort(place[table.links.pairs[own]], axis=1) + start)
+            which.append(own)
         start += len(members)
     found = np.concatenate(pairs)
-    links = Links(len(rows), found[np.lexsort(found.T[::-1])], table.links.what)
-    covariates = None if table.covariates is None else table.covariates[rows]
-    return replace(table, values=table.values[rows], links=links, covariates=covariates, index=None)
+    order = np.lexsort(found.T[::-1])
+    old = np.concatenate(which)[order]
+    links = replace(
+        table.links,
+        n=len(rows),
+        pairs=found[order],
+        kinds=None if table.links.kinds is None else table.links.kinds[old],
+        weights=None if table.links.weights is None else table.links.weights[old],
+    )
+    return replace(
+        table,
+        values=table.values[rows],
+        links=links,
+        covariates=None if table.covariates is None else table.covariates[rows],
+        index=None,
+        places=None if table.places is None else table.places[rows],
+        covariance=None if table.covariance is None else _drawn_covariance(table.covariance, drawn),
+    )
+
+
+def _drawn_covariance(covariance: Any, drawn: Sequence[NDArray[np.int64]]) -> Any:
+    """The covariance of components drawn with replacement; different draws are independent."""
+    from scipy.sparse import block_diag
+
+    return block_diag([covariance[np.ix_(members, members)] for members in drawn], format="csr")
+
+
+def _not_coordinates(links: Any) -> Any:
+    """Links as given; a table of whole numbers written as decimals holds pairs, since coordinates= is another."""
+    kind = getattr(getattr(links, "dtype", None), "kind", "")
+    if kind == "f" and np.ndim(links) == 2 and np.shape(links)[1] == 2 and np.array_equal(links, np.round(links)):
+        return np.asarray(links).astype(np.int64)
+    if hasattr(links, "dtypes") and hasattr(links, "columns") and links.shape[1] == 2:
+        values = links.to_numpy()
+        if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
+            return links.astype(np.int64)
+    return links
 
 
 def _coordinates(data: Any, coordinates: Any) -> tuple[Any, NDArray[np.float64]]:

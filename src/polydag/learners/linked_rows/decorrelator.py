@@ -28,12 +28,19 @@ class RowCorrelation(Estimator):
         Θ, the inverse of the rows' correlation, one block for each connected component.
     effective_n_ : float
         How many independent rows these are worth for edges where dependence is ignored, `n²/tr(Σ²)`.
+    decorrelated_n_ : int
+        How many they are worth once they are decorrelated: their number, less the intercept and covariates.
     test_, test_after_ : DependenceTest
         Are linked rows correlated, in the data and in what is left after decorrelation?
     column_correlations_ : Series
-        Each column's average correlation over the links; Σ is assumed common to all columns.
+        Each column's own correlation of linked rows (in groups, the intraclass correlation), by restricted
+        likelihood; Σ is assumed common to all columns.
     structure_ : str
-        "free", "common" or "independent".
+        The structure of Σ: "common", "decay", "matern", "block", "kinds", "known", "free" or "independent".
+    structure_parameters_ : dict
+        Its parameters by name.
+    structures_ : DataFrame
+        The structures that were compared, with the deviance of held-out columns.
     summary_ : str
         The test in a sentence.
     """
@@ -61,6 +68,11 @@ class RowCorrelation(Estimator):
         return self.row_precision_.effective_n
 
     @property
+    def decorrelated_n_(self) -> int:
+        """How many independent rows these are worth for edges once they are decorrelated."""
+        return self.decorrelation_.decorrelated_n
+
+    @property
     def test_(self) -> DependenceTest:
         """Are linked rows correlated?"""
         return self.decorrelation_.before
@@ -72,14 +84,24 @@ class RowCorrelation(Estimator):
 
     @property
     def column_correlations_(self) -> pd.Series[float]:
-        """Each column's average correlation over the links."""
+        """Each column's own correlation of linked rows."""
         found = self.decorrelation_
         return pd.Series(found.column_correlations, index=list(found.table.names))
 
     @property
     def structure_(self) -> str:
-        """Whether every link has its own strength, all share one, or rows are independent."""
+        """The name of the structure of Σ."""
         return self.decorrelation_.structure
+
+    @property
+    def structure_parameters_(self) -> dict[str, float]:
+        """The parameters of the structure."""
+        return self.decorrelation_.parameters
+
+    @property
+    def structures_(self) -> pd.DataFrame:
+        """The structures that were compared."""
+        return self.decorrelation_.candidates
 
     @property
     def summary_(self) -> str:
@@ -102,9 +124,9 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         coordinates, with 5 neighbours each (`polydag.rows.Links.from_coordinates` for another number).
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on, besides an intercept; these columns are not transformed.
-    structure : {"auto", "free", "common", "independent"}
-        One strength for each link, or one common to all. "auto" takes the one with the lower extended BIC,
-        and "common" where there are too few columns for "free".
+    structure : {"auto", "common", "decay", "matern", "block", "kinds", "free", "independent"}
+        The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
+        `polydag.rows.decorrelation.decorrelate`.
     lambda2 : float
         The penalty on Θ's entries, for the free structure.
     n_permutations : int
@@ -127,7 +149,8 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
     >>> model = RowDecorrelator([row // 5 for row in range(200)], random_state=0).fit(X)
     >>> print(model.summary_)
-    Rows are correlated within groups (about 0.67, p < 1e-16): for edges, 200 rows are worth about 69.
+    Rows are correlated within groups (about 0.68, p ≤ 0.001). Taken as independent, 200 rows would be worth
+    about 68 for edges; decorrelated, about 199.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from polydag.parameters import Either, number, one_of, whole
 from polydag.regression import fit_graph
 from polydag.rows.block_descent import Problem
 from polydag.rows.decorrelation import Decorrelation
-from polydag.rows.estimate import given_dag, residuals, scaled_problem, unpenalised
+from polydag.rows.estimate import RowEstimate, given_dag, means_of, scaled_problem
 from polydag.rows.lambda_path import PATIENCE, Path, bic, lambda_path
 from polydag.rows.linked_table import LinkedTable
 from polydag.sources.interface import Source
@@ -41,10 +42,11 @@ class _Round(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """A fitted learner, the decorrelation that goes with its graph, and the BIC of both."""
+    """A fitted learner, the decorrelation and error variances that go with its graph, and the BIC of all."""
 
     model: Any
     decorrelation: Decorrelation
+    variances: Array
     criterion: float
 
 
@@ -84,6 +86,8 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         Why the path of λ1 ended early, where too many edges made it (known order).
     learner_ : estimator
         The fitted learner (unknown order).
+    error_variances_ : Series
+        The variance ω² of each variable's errors, given its parents.
 
     References
     ----------
@@ -143,7 +147,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     def _fit_ordered(self, rows: LinkedRows) -> None:
         table = rows.table
-        problem, scale = _problem(rows)
+        problem, scale, known = _problem(rows)
         order = _places(self.order or (), table.names)
         own = problem.reordered(order)
         number_ = None if self.lambda_ == "bic" else float(self.lambda_)
@@ -152,7 +156,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
             smallest=number_,
             patience=PATIENCE if number_ is None else None,
             extended=self.extended,
-            precision=unpenalised(own).precision if own.structure == "common" else None,
+            precision=None if _joint(known) else known.precision,
         )
         chosen = path.best if number_ is None else len(path.fits) - 1
         fit = path.fits[chosen]
@@ -167,9 +171,11 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         )
         units = scale[None, :] / scale[:, None]
         names = table.names
-        self.decorrelation_ = Decorrelation.described(
-            table, problem, scale, fit.precision, residuals(own, fit)
+        self.decorrelation_ = Decorrelation(
+            table, replace(known, precision=fit.precision), means_of(problem, fit.precision) * scale
         )
+        T = np.eye(len(B)) - weights
+        self._keep_variances(np.einsum("ij,ik,kj->j", T, G, T) / len(own.X) * scale**2, names)
         self.lambda_used_ = path.lambdas[chosen]
         reason = "raises the extended BIC" if self.threshold == "ebic" else "below the threshold"
         removed = [
@@ -205,14 +211,14 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     def _fit_in_turns(self, rows: LinkedRows) -> None:
         table = rows.table
-        problem, scale = _problem(rows)
+        problem, scale, known = _problem(rows)
         model = self._learn(rows.decorrelation_)
         best: _Turn | None = None
         rounds: list[_Round] = []
         settled = no_dag = False
         before = np.zeros_like(model.graph_.adjacency)
         while len(rounds) < self.max_rounds:
-            turn = _turn(problem, scale, table, model)
+            turn = _turn(problem, scale, table, model, known)
             if turn is None:
                 no_dag = True
                 break
@@ -233,8 +239,9 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
             before = model.graph_.adjacency
             model = self._learn(turn.decorrelation)
         if best is None:
-            best = _Turn(model, rows.decorrelation_, np.nan)
+            best = _Turn(model, rows.decorrelation_, np.full(len(table.names), np.nan), np.nan)
         self.learner_, self.decorrelation_ = best.model, best.decorrelation
+        self._keep_variances(best.variances, table.names)
         self._keep(
             best.model.graph_,
             raw_weights=getattr(best.model, "raw_weights_", best.model.graph_.weights),
@@ -253,20 +260,29 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 stacklevel=4,
             )
 
+    def _keep_variances(self, variances: Array, names: Sequence[str]) -> None:
+        import pandas as pd
+
+        self.error_variances_ = pd.Series(variances, index=list(names))
+
     def _learn(self, decorrelation: Decorrelation) -> Any:
         learner = BOSS() if self.learner is None else clone(self.learner)
         return learner.fit(decorrelation.moments())
 
 
-def _problem(rows: LinkedRows) -> tuple[Problem, Array]:
-    """The estimation problem of the rows, with columns of unit variance, and the scales."""
+def _problem(rows: LinkedRows) -> tuple[Problem, Array, RowEstimate]:
+    """The estimation problem of the rows, with columns of unit variance, the scales, and Θ without a DAG."""
     settings = rows.settings
-    if settings["correlation"] is not None:
-        raise UsageError(
-            "LinkedRowsDAG estimates the correlation of the rows; with a known correlation, fit a learner to "
-            "LinkedRows itself."
-        )
-    return scaled_problem(rows.table, settings["structure"], settings["lambda2"], settings["n_jobs"])
+    problem, scale = scaled_problem(rows.table, settings["lambda2"], settings["n_jobs"])
+    known = rows.decorrelation_.estimate
+    if known.structure == "free":
+        problem = replace(problem, lambda2=known.parameters["lambda2"])
+    return problem, scale, known
+
+
+def _joint(known: RowEstimate) -> bool:
+    """Whether Θ is estimated along the path, as in the paper: one entry for each link, and nothing else."""
+    return known.structure == "free" and known.parameters["own"] == 0.0
 
 
 def _places(order: Sequence[str], names: tuple[str, ...]) -> NDArray[np.int64]:
@@ -294,7 +310,9 @@ def _history(path: Path) -> list[dict[str, float]]:
     ]
 
 
-def _turn(problem: Problem, scale: Array, table: LinkedTable, model: Any) -> _Turn | None:
+def _turn(
+    problem: Problem, scale: Array, table: LinkedTable, model: Any, known: RowEstimate
+) -> _Turn | None:
     """The maximum-likelihood Θ given a fitted learner's graph, and the BIC of both; None without a DAG."""
     graph: Graph = model.graph_
     try:
@@ -302,7 +320,9 @@ def _turn(problem: Problem, scale: Array, table: LinkedTable, model: Any) -> _Tu
     except DataError:  # PC may end with a graph that no DAG has
         return None
     order = [dag.index(name) for name in dag.topological_order()]
-    own = problem.reordered(np.array(order))
-    fit = given_dag(problem, dag.adjacency, order)
-    found = Decorrelation.described(table, problem, scale, fit.precision, residuals(own, fit))
-    return _Turn(model, found, bic(own, fit))
+    fit, found = given_dag(problem, dag.adjacency, order, known)
+    means = means_of(problem, found.precision) * scale
+    variances = np.empty(len(order))
+    variances[order] = 1.0 / fit.state.rho**2
+    criterion = bic(problem.reordered(np.array(order)), fit)
+    return _Turn(model, Decorrelation(table, found, means), variances * scale**2, criterion)

@@ -33,16 +33,17 @@ def _of_several(found: dict[str, Decorrelation]) -> Findings:
     correlations = pd.concat(columns, ignore_index=True)[["name", "column", "correlation"]]
     return Findings(
         notes=tuple(f"{name}: {sentence}" for name, own in found.items() for sentence in sentences(own)),
-        measures={"effective_n": float(tests["effective_n"].sum())},
+        measures={name: float(tests[name].sum()) for name in ("effective_n", "decorrelated_n")},
         tables={"row_dependence": tests, "row_correlations": correlations},
     )
 
 
 def measures(found: Decorrelation) -> dict[str, float]:
-    """The effective sample size, and the tests of dependence before and after decorrelation."""
+    """What the rows are worth, ignoring dependence and decorrelated, and the tests before and after."""
     return {
         "effective_n": found.precision.effective_n,
-        "row_correlation": found.before.correlation,
+        "decorrelated_n": float(found.decorrelated_n),
+        "row_correlation": found.correlation,
         "p_value_of_independent_rows": found.before.p_value,
         "p_value_after_decorrelation": found.after.p_value,
     }
@@ -59,20 +60,28 @@ def sentences(found: Decorrelation) -> tuple[str, ...]:
         f"({least['column']}) to {most['correlation']:.2f} ({most['column']}), see row_correlations.csv; the "
         "model has one for all."
     )
-    result = [found.summary, spread]
+    result = [found.summary, _structure(found), spread]
     after = found.after
     if after.dependent:
         result.append(
-            f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in "
-            "theirs, or the links do not explain all of it. Interpret the graph with care."
+            f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in theirs, or "
+            "the links do not explain all of it. Trust strong edges only, or leave out the columns that differ "
+            "most."
         )
     elif found.before.dependent:
         result.append(f"No dependence remains after decorrelation (p = {after.p_value:.2g}).")
     return tuple(result)
 
 
+def _structure(found: Decorrelation) -> str:
+    values = ", ".join(f"{name} {value:.2g}" for name, value in found.parameters.items())
+    compared = [name for name in found.candidates["structure"] if name != found.structure]
+    chosen = f"; it explains held-out columns better than {', '.join(compared)}" if compared else ""
+    return f"The structure of the row correlation is {found.structure}{f' ({values})' if values else ''}{chosen}."
+
+
 def by_column(found: Decorrelation) -> pd.DataFrame:
-    """Each column's average correlation over the links."""
+    """Each column's own correlation of linked rows."""
     import pandas as pd
 
     return pd.DataFrame({"column": found.table.names, "correlation": found.column_correlations})

@@ -1,0 +1,94 @@
+"""Which structure explains the rows best: the likelihood of columns that took no part in the estimate.
+
+The columns are put in a random order. Each candidate is fitted to the first two thirds and judged by the
+restricted likelihood of the rest, given those before them; of few columns every third is held out in turn. Where
+dependence is left in the whitened columns of the best one, one entry of Θ for each link is tried as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.rows.structures.interface import Fitted, Structure
+from polydag.rows.structures.likelihood import Columns
+
+Array = NDArray[np.float64]
+_TRAINING = 2 / 3
+_FEW = 12  # columns; so few are held out in turn
+_CLEARLY = 2.0  # a structure with more parameters has to be better by this much of the deviance
+
+
+class Candidate(NamedTuple):
+    """A structure and the deviance of the held-out columns under its estimate; lower is better."""
+
+    structure: Structure
+    deviance: float
+
+
+def held_out_orders(columns: Columns) -> list[Columns]:
+    """The columns in orders whose last third is held out: each column once where they are few."""
+    p = columns.X.shape[1]
+    if not 2 < p <= _FEW or columns.parents is not None:
+        return [columns]
+    step = p - round(_TRAINING * p)
+    return [
+        columns if turn == 0 else replace(columns, X=np.ascontiguousarray(np.roll(columns.X, turn * step, axis=1)))
+        for turn in range(-(-p // step))
+    ]
+
+
+def by_held_out_columns(structures: Sequence[Structure], orders: Sequence[Columns]) -> list[Candidate]:
+    """All structures with their held-out deviances, in the given order."""
+    p = orders[0].X.shape[1]
+    scored = np.arange(p) < max(1, round(_TRAINING * p))
+    judged = ~scored if p > 1 else scored
+    found = []
+    for structure in structures:
+        fits = ((columns, structure.fit(columns, scored)) for columns in orders)
+        deviance = sum(float(columns.deviances(fit.whitening)[judged].sum()) for columns, fit in fits)
+        found.append(Candidate(structure, deviance))
+    return found
+
+
+def best(candidates: Sequence[Candidate]) -> Candidate:
+    """The candidate with the lowest deviance; a later one has to be clearly better."""
+    chosen = candidates[0]
+    for other in candidates[1:]:
+        if other.deviance < chosen.deviance - _CLEARLY:
+            chosen = other
+    return chosen
+
+
+class Choice(NamedTuple):
+    """The chosen structure, its estimate from all columns, and all candidates."""
+
+    structure: Structure
+    fitted: Fitted
+    candidates: list[Candidate]
+
+
+def choose(
+    simple: Sequence[Structure],
+    free: Sequence[Structure],
+    columns: Columns,
+    is_enough: Callable[[Fitted], bool],
+) -> Choice:
+    """The best of the simple structures, or of the free ones where it leaves dependence and they do better."""
+    p = columns.X.shape[1]
+    every = np.ones(p, dtype=bool)
+    orders = held_out_orders(columns)
+    candidates = by_held_out_columns(simple, orders)
+    chosen = best(candidates).structure
+    fitted = chosen.fit(columns, every)
+    if free and not is_enough(fitted):
+        further = by_held_out_columns(free, orders)
+        chosen = best([*candidates, *further]).structure
+        if chosen.name == "free":
+            fitted = chosen.fit(columns, every)
+        candidates = [*candidates, *further]
+    return Choice(chosen, fitted, candidates)

@@ -1,0 +1,32 @@
+"""What a structure of the row correlation is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.rows.structures.likelihood import Columns
+from polydag.rows.structures.whitening import Whitening
+
+Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Fitted(NamedTuple):
+    """A structure's estimate, with its parameters by name."""
+
+    whitening: Whitening
+    parameters: dict[str, float]
+
+
+class Structure(Protocol):
+    """A family of row correlations."""
+
+    @property
+    def name(self) -> str:
+        """As `structure=` and messages call it."""
+
+    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+        """The member with the highest restricted likelihood of the scored columns."""

@@ -1,0 +1,357 @@
+"""Structures of the row correlation: their likelihood, their parameters, and the choice among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import block_diag, null_space
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from polydag import BOSS, Graph, LinkedRows, LinkedRowsDAG, RowDecorrelator, metrics, simulate
+from polydag.errors import DataError, DataWarning, UsageError
+from polydag.rows import Links
+from polydag.rows.block_descent import Problem
+from polydag.rows.decorrelation import decorrelate
+from polydag.rows.linked_table import LinkedTable
+from polydag.rows.precision import Layout
+from polydag.rows.structures.decay import Decay
+from polydag.rows.structures.exchangeable import Exchangeable, Smooth
+from polydag.rows.structures.known import Known
+from polydag.rows.structures.likelihood import Columns
+from polydag.rows.structures.shared_block import SharedBlock
+from polydag.rows.structures.whitening import Blocks, Whitening, as_precision
+
+pytestmark = pytest.mark.portable
+
+RING = Links.from_edges([(i, (i + 1) % 9) for i in range(9)] + [(9, 10)], 12)
+GROUPS = Links.from_groups([0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 4, 4])
+
+
+def whitenings() -> dict[str, Whitening]:
+    ring, groups = Layout.of(RING), Layout.of(GROUPS)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((12, 15))
+    times = rng.random((12, 1)) * 5
+    places = np.arange(12) - groups.starts[np.repeat(np.arange(5), groups.sizes)]
+    R = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.4], [0.1, 0.4, 1.0]])
+    dense = Layout.of(Links.from_covariance(A @ A.T))
+    return {
+        "common": Exchangeable(ring).at(0.6),
+        "negative": Exchangeable(ring).at(-0.2),
+        "groups": Exchangeable(groups).at(-0.3),
+        "smooth": Smooth(Exchangeable(ring)).at(np.array([0.3, 0.2, 1.7])),
+        "known": Known(dense, dense.sorted_blocks(A @ A.T / 15)).at(0.7),
+        "block": SharedBlock(groups, places).at(R),
+        "decay": Decay(groups, times).fit(columns_of(12, 2, 1), np.ones(2, dtype=bool)).whitening,
+    }
+
+
+def columns_of(n: int, p: int, seed: int) -> Columns:
+    return Columns(np.random.default_rng(seed).standard_normal((n, p)), np.ones((n, 1)))
+
+
+def dense_of(found: Whitening, layout: Layout) -> np.ndarray:
+    """Σ with rows sorted as in the layout."""
+    return as_precision(found, layout).correlation().toarray()[np.ix_(layout.order, layout.order)]
+
+
+@pytest.mark.parametrize("name", list(whitenings()))
+def test_whitening_is_a_root_of_the_inverse(name: str) -> None:
+    found = whitenings()[name]
+    layout = Layout.of({"known": Links.from_covariance(np.ones((12, 12)))}.get(
+        name, GROUPS if name in ("groups", "block", "decay") else RING
+    ))
+    Sigma = dense_of(found, layout)
+    W = found.whiten(np.eye(12))
+    np.testing.assert_allclose(W.T @ W @ Sigma, np.eye(12), atol=1e-7)
+    assert found.log_determinant == pytest.approx(np.linalg.slogdet(Sigma)[1], abs=1e-6)
+    if name != "known":
+        np.testing.assert_allclose(Sigma.diagonal(), 1.0, atol=1e-8)
+
+
+def restricted_by_projection(y: np.ndarray, W: np.ndarray, Sigma: np.ndarray) -> float:
+    """The likelihood of what is orthogonal to W, by an explicit basis: another form of the same."""
+    K = null_space(W.T)
+    V = K.T @ Sigma @ K
+    z = K.T @ y
+    rss = z @ np.linalg.solve(V, z)
+    return float(np.linalg.slogdet(V)[1] + np.linalg.slogdet(W.T @ W)[1] + len(z) * np.log(rss))
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_deviances_are_restricted_likelihoods(seed: int, sparse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    layout = Layout.of(GROUPS)
+    found = Exchangeable(layout).at(rng.uniform(-0.3, 0.9))
+    Sigma = dense_of(found, layout)
+    X, Z = rng.standard_normal((12, 4)), np.concatenate([np.ones((12, 1)), rng.standard_normal((12, 1))], axis=1)
+    parents = np.tri(4, k=-1, dtype=bool) & (rng.random((4, 4)) < 0.5) if sparse else np.tri(4, k=-1, dtype=bool)
+    values = Columns(X, Z, parents if sparse else None).deviances(found)
+    for j in range(4):
+        W = np.concatenate([Z, X[:, parents[j]]], axis=1)
+        assert values[j] == pytest.approx(restricted_by_projection(X[:, j], W, Sigma), rel=1e-9)
+
+
+def analysis_of_variance(y: np.ndarray, size: int) -> float:
+    table = y.reshape(-1, size)
+    between = size * table.mean(axis=1).var(ddof=1)
+    within = table.var(axis=1, ddof=1).mean()
+    return float((between - within) / (between + (size - 1) * within))
+
+
+@given(st.integers(0, 10**6), st.integers(2, 6), st.floats(0.05, 0.85))
+@settings(max_examples=15, deadline=None)
+def test_column_correlations_are_intraclass_correlations(seed: int, size: int, true: float) -> None:
+    rng = np.random.default_rng(seed)
+    groups = np.arange(30 * size) // size
+    X = np.sqrt(true) * rng.standard_normal((30, 4))[groups] + np.sqrt(1 - true) * rng.standard_normal((30 * size, 4))
+    found = decorrelate(LinkedTable.of(X, groups), structure="common").column_correlations
+    expected = [analysis_of_variance(column, size) for column in X.T]
+    np.testing.assert_allclose(found, expected, atol=0.01)
+
+
+def test_covariates_of_groups_do_not_bias_the_correlation() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) // 10
+    found = []
+    for _ in range(10):
+        X = np.sqrt(0.5) * (rng.standard_normal((30, 6))[groups] + rng.standard_normal((300, 6)))
+        Z = rng.standard_normal((30, 10))[groups]
+        fit = decorrelate(LinkedTable.of(X, groups, Z), structure="common")
+        found.append(fit.parameters["correlation"])
+    assert np.mean(found) == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_shared_block_has_the_highest_likelihood() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.concatenate([np.repeat(np.arange(20), 3), np.repeat(np.arange(20, 30), 2)])  # some lack the third
+    R = np.array([[1.0, 0.7, 0.2], [0.7, 1.0, 0.5], [0.2, 0.5, 1.0]])
+    X = np.concatenate(
+        [np.linalg.cholesky(R[:m, :m]) @ rng.standard_normal((m, 4)) for m in [3] * 20 + [2] * 10]
+    )
+    layout = Layout.of(Links.from_groups(labels))
+    places = np.arange(80) - layout.starts[np.repeat(np.arange(30), layout.sizes)]
+    columns = Columns(X[layout.order], np.ones((80, 1)))
+    structure = SharedBlock(layout, places)
+    every = np.ones(4, dtype=bool)
+
+    def at(theta: np.ndarray) -> Blocks:
+        a, b, c = np.tanh(theta)
+        return structure.at(np.array([[1, a, b], [a, 1, c], [b, c, 1]]))
+
+    def deviance(theta: np.ndarray) -> float:
+        return float(min(columns.deviances(at(theta)).sum(), 1e6))
+
+    best = minimize(deviance, np.array([0.5, 0.2, 0.5]), method="Nelder-Mead", options={"maxiter": 2000})
+    found = structure.fit(columns, every)
+    assert columns.deviances(found.whitening).sum() < best.fun + 1.0
+    np.testing.assert_allclose(found.whitening.blocks()[-1][0], at(best.x).sigmas[-1][0], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "size", "expected"),
+    [
+        ("equi", 0.5, 5, {"common"}),
+        ("toeplitz", 0.3, 10, {"decay"}),
+        ("toeplitz", 0.7, 20, {"decay"}),
+        ("ar", 0.7, 20, {"block"}),
+    ],
+)
+def test_the_structure_is_found(kind: str, base: float, size: int, expected: set[str]) -> None:
+    dag = simulate.dag(20, n_edges=30, random_state=0)
+    blocks = simulate.clusters(kind, 200, size, base=base)
+    X = simulate.linked(dag, row_covariance=blocks, random_state=1)
+    model = RowDecorrelator(np.arange(200) // size, random_state=0).fit(X)
+    assert model.structure_ in expected
+    assert set(model.structures_["structure"]) >= {"independent", "common", "decay"}
+    assert model.structures_.set_index("structure")["held_out_deviance"].idxmin() in (model.structure_, "decay", "block")
+    assert not model.test_after_.dependent
+    Sigma = block_diag(*blocks)
+    assert model.effective_n_ == pytest.approx(200**2 / np.sum(Sigma**2), rel=0.25)
+    off = ~np.eye(200, dtype=bool) & (block_diag(*(np.ones((size, size)),) * (200 // size)) > 0)
+    error = np.abs(model.row_correlation_.toarray() - Sigma)[off].mean()
+    assert error < 0.12
+
+
+def test_unlike_pairs_have_a_negative_correlation() -> None:
+    dag = simulate.dag(15, n_edges=20, random_state=0)
+    pairs = [np.array([[1.0, -0.6], [-0.6, 1.0]])] * 100
+    X = simulate.linked(dag, row_covariance=pairs, random_state=1)
+    rows = LinkedRows(X, groups=np.arange(200) // 2)
+    assert rows.decorrelation_.correlation == pytest.approx(-0.6, abs=0.07)
+    assert rows.effective_n == pytest.approx(147, rel=0.08)
+    assert rows.decorrelation_.decorrelated_n == 199
+    assert "worth about" in rows.decorrelation_.summary
+
+
+@pytest.mark.parametrize("irregular", [False, True])
+def test_panels_decay_with_time(irregular: bool) -> None:
+    rng = np.random.default_rng(3)
+    patient = np.repeat(np.arange(60), 5)
+    times = np.concatenate([np.sort(rng.random(5) * 10) if irregular else np.arange(5.0) for _ in range(60)])
+    apart = np.abs(np.subtract.outer(times, times))
+    same = np.equal.outer(patient, patient)
+    Sigma = np.where(same, 0.3 + 0.7 * np.exp(-apart / 2.0), 0.0)
+    dag = simulate.dag(8, n_edges=8, random_state=0)
+    X = simulate.linked(dag, row_covariance=Sigma, random_state=1)
+    shuffled = rng.permutation(300)
+    data = X.assign(patient=patient, visit=times).iloc[shuffled]
+    fit = LinkedRows(data, groups="patient", time="visit", structure="decay").decorrelation_
+    if irregular:  # five equal steps hardly tell a shared part from a slow decay
+        assert fit.parameters["length"] == pytest.approx(2.0, rel=0.35)
+        assert fit.parameters["shared"] == pytest.approx(0.3, abs=0.15)
+    found = fit.precision.correlation().toarray()
+    np.testing.assert_allclose(found, Sigma[np.ix_(shuffled, shuffled)], atol=0.15)
+    dates = np.datetime64("2024-01-01") + (times * 86_400_000).astype("timedelta64[ms]")
+    again = LinkedRows(data.assign(visit=dates[shuffled]), groups="patient", time="visit", structure="decay")
+    assert again.decorrelation_.parameters["length"] == pytest.approx(fit.parameters["length"], rel=1e-3)
+
+
+def family_kinship(families: int) -> np.ndarray:
+    """Two parents, two children: 1 with oneself, a half with parents, children and siblings."""
+    K = np.array([[1, 0, 0.5, 0.5], [0, 1, 0.5, 0.5], [0.5, 0.5, 1, 0.5], [0.5, 0.5, 0.5, 1]])
+    return block_diag(*([K] * families))
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_heritability_is_found(form: Any) -> None:
+    K = family_kinship(100)
+    dag = simulate.dag(10, n_edges=12, random_state=0)
+    X = simulate.linked(dag, row_covariance=0.6 * K + 0.4 * np.eye(400), random_state=1)
+    rows = LinkedRows(X, covariance=form(K))
+    assert rows.decorrelation_.structure == "known"
+    assert rows.decorrelation_.parameters["h2"] == pytest.approx(0.6, abs=0.08)
+    given_share = LinkedRows(X, covariance=form(K), share=0.6)
+    L = np.linalg.inv(np.linalg.cholesky(0.6 * K + 0.4 * np.eye(400)))
+    expected = L @ X.to_numpy()
+    ones = L @ np.ones(400)
+    expected -= np.outer(ones, ones @ expected / (ones @ ones))
+    np.testing.assert_allclose(given_share.moments().scatter, expected.T @ expected, rtol=1e-8)
+    model = LinkedRowsDAG(learner=BOSS()).fit(rows)
+    assert metrics.shd(true=dag.to_cpdag(), estimate=model.graph_) <= 4
+
+
+def test_a_dense_relationship_matrix_from_markers() -> None:
+    rng = np.random.default_rng(2)
+    markers = rng.standard_normal((150, 400))
+    K = markers @ markers.T / 400
+    X = np.linalg.cholesky(0.7 * K + 0.3 * np.eye(150)) @ rng.standard_normal((150, 20))
+    rows = LinkedRows(X, covariance=K)
+    assert rows.decorrelation_.parameters["h2"] == pytest.approx(0.7, abs=0.25)
+    assert rows.decorrelation_.before.dependent
+
+
+def test_kinds_of_links_have_their_own_correlation() -> None:
+    rng = np.random.default_rng(0)
+    kind = {(0, 1): "parents", (2, 3): "siblings"} | {(a, b): "generations" for a in (0, 1) for b in (2, 3)}
+    import pandas as pd
+
+    pairs = pd.DataFrame(
+        [(4 * f + a, 4 * f + b, name) for f in range(80) for (a, b), name in kind.items()], columns=["u", "v", "kind"]
+    )
+    Sigma = block_diag(*[np.array([[1, 0.2, 0.3, 0.3], [0.2, 1, 0.3, 0.3], [0.3, 0.3, 1, 0.6], [0.3, 0.3, 0.6, 1]])] * 80)
+    X = np.linalg.cholesky(Sigma) @ rng.standard_normal((320, 10))
+    rows = LinkedRows(X, links=pairs)
+    assert rows.decorrelation_.structure == "kinds"
+    for name, true in (("parents", 0.2), ("siblings", 0.6), ("generations", 0.3)):
+        assert rows.decorrelation_.parameters[name] == pytest.approx(true, abs=0.08)
+
+
+def test_a_grid_with_and_without_coordinates() -> None:
+    side = 14
+    xy = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2).astype(float)
+    apart = np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(axis=-1))
+    Sigma = np.exp(-apart / 2.0)
+    dag = simulate.dag(8, n_edges=8, random_state=0)
+    X = simulate.linked(dag, row_covariance=Sigma, random_state=4)
+    by_place = LinkedRows(X, coordinates=xy + 1e-3, neighbours=4, random_state=0).decorrelation_
+    assert by_place.structure in ("decay", "matern")
+    pairs = np.argwhere(np.triu(apart == 1.0))
+    by_link = LinkedRows(X, links=pairs.astype(float), random_state=0).decorrelation_
+    assert by_link.structure in ("smooth", "common")
+    for found in (by_place, by_link):
+        assert found.correlation == pytest.approx(np.exp(-0.5), abs=0.12)
+        assert not found.after.dependent
+
+
+def test_large_components_are_divided_only_to_find_the_length() -> None:
+    rng = np.random.default_rng(0)
+    points = np.sort(rng.random((500, 1)) * 100, axis=0)
+    Sigma = np.exp(-np.abs(points - points.T) / 3.0) + 1e-9 * np.eye(500)
+    X = np.linalg.cholesky(Sigma) @ rng.standard_normal((500, 5))
+    layout = Layout.of(Links.from_edges([(i, i + 1) for i in range(499)], 500))
+    fitted = Decay(layout, points, intercept=False).fit(Columns(X, np.ones((500, 1))), np.ones(5, dtype=bool))
+    assert fitted.parameters["length"] == pytest.approx(3.0, rel=0.3)
+    (block,) = fitted.whitening.blocks()
+    assert block.shape == (1, 500, 500)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"links": [(0, 1)], "time": np.arange(8)}, UsageError, "time= orders the rows within groups"),
+        ({"covariance": np.eye(8), "structure": "common"}, UsageError, "structure is known"),
+        ({"groups": np.arange(8) // 2, "share": 0.5}, UsageError, "give that as well"),
+        ({"covariance": np.eye(7)}, DataError, "is 7 x 7; the data has 8 rows"),
+        ({"covariance": np.triu(np.ones((8, 8)))}, DataError, "not symmetric"),
+        ({"covariance": np.full((8, 8), np.nan)}, DataError, "missing or infinite"),
+        ({"covariance": np.zeros((8, 8))}, DataError, "0 on its diagonal in row 1"),
+        ({"groups": np.arange(8) // 2, "time": ["soon"] * 8}, DataError, "numbers, or dates"),
+        ({"groups": np.arange(8) // 2, "time": [1.0, None] * 4}, DataError, "Row 2 has no time"),
+        ({"groups": np.arange(8) // 2, "time": [1.0] * 3}, DataError, "of 3 rows; the data has 8"),
+        ({"links": [(0, 1)], "structure": "decay"}, UsageError, "needs distances"),
+        ({"links": [(0, 1)], "structure": "block"}, UsageError, "is for groups="),
+        ({"links": [(0, 1)], "structure": "kinds"}, UsageError, "a kind each"),
+        ({"groups": np.arange(8) // 4, "correlation": -0.9}, UsageError, "correlation"),
+    ],
+)
+def test_what_cannot_be_meant(options: dict[str, Any], error: type[Exception], said: str) -> None:
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    with pytest.raises(error, match=said):
+        LinkedRows(X, **options).moments()
+
+
+def test_columns_with_two_values_are_named() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    X[:, 1] = X[:, 1] > 0
+    with pytest.warns(DataWarning, match="Column x1 has two values"):
+        LinkedRows(X, groups=np.arange(60) // 3)
+
+
+def test_error_variances() -> None:
+    dag = Graph(np.array([[0, 1], [0, 0]]), ["a", "b"], np.array([[0.0, 1.0], [0.0, 0.0]]))
+    X = simulate.linked(
+        dag, row_covariance=simulate.clusters("equi", 600, 3, base=0.5), noise_scale=np.array([1.0, 2.0]), random_state=0
+    )
+    rows = LinkedRows(X, groups=np.arange(600) // 3)
+    ordered = LinkedRowsDAG(order=dag.topological_order()).fit(rows).error_variances_
+    np.testing.assert_allclose(ordered, [1.0, 4.0], rtol=0.2)
+    either = LinkedRowsDAG().fit(rows).error_variances_  # the order is not determined, the product is
+    assert either.prod() == pytest.approx(ordered.prod(), rel=0.1)
+
+
+def test_resamples_keep_times_and_kinship() -> None:
+    rng = np.random.default_rng(0)
+    K = family_kinship(30)
+    X = np.linalg.cholesky(0.5 * K + 0.5 * np.eye(120)) @ rng.standard_normal((120, 6))
+    drawn = LinkedRows(X, covariance=K).resampled(rng)
+    assert drawn.table.covariance.shape == (drawn.n, drawn.n)
+    assert 0 <= drawn.decorrelation_.parameters["h2"] <= 1
+    panel = LinkedRows(X, groups=np.arange(120) // 4, time=np.tile(np.arange(4.0), 30), structure="decay")
+    again = panel.resampled(rng)
+    assert again.table.places is not None
+    assert set(again.table.places[:, 0]) == {0.0, 1.0, 2.0, 3.0}
+    assert np.isfinite(again.moments().scatter).all()
+
+
+def test_problem_needs_no_structure_to_be_scaled() -> None:
+    """The free structure is the default of a descent, as in the paper."""
+    X = np.random.default_rng(0).standard_normal((12, 3))
+    assert Problem.of(X, GROUPS).structure == "free"
