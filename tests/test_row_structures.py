@@ -63,9 +63,11 @@ def dense_of(found: Whitening, layout: Layout) -> np.ndarray:
 @pytest.mark.parametrize("name", list(whitenings()))
 def test_whitening_is_a_root_of_the_inverse(name: str) -> None:
     found = whitenings()[name]
-    layout = Layout.of({"known": Links.from_covariance(np.ones((12, 12)))}.get(
-        name, GROUPS if name in ("groups", "block", "decay") else RING
-    ))
+    layout = Layout.of(
+        {"known": Links.from_covariance(np.ones((12, 12)))}.get(
+            name, GROUPS if name in ("groups", "block", "decay") else RING
+        )
+    )
     Sigma = dense_of(found, layout)
     W = found.whiten(np.eye(12))
     np.testing.assert_allclose(W.T @ W @ Sigma, np.eye(12), atol=1e-7)
@@ -90,8 +92,13 @@ def test_deviances_are_restricted_likelihoods(seed: int, sparse: bool) -> None:
     layout = Layout.of(GROUPS)
     found = Exchangeable(layout).at(rng.uniform(-0.3, 0.9))
     Sigma = dense_of(found, layout)
-    X, Z = rng.standard_normal((12, 4)), np.concatenate([np.ones((12, 1)), rng.standard_normal((12, 1))], axis=1)
-    parents = np.tri(4, k=-1, dtype=bool) & (rng.random((4, 4)) < 0.5) if sparse else np.tri(4, k=-1, dtype=bool)
+    X, Z = (
+        rng.standard_normal((12, 4)),
+        np.concatenate([np.ones((12, 1)), rng.standard_normal((12, 1))], axis=1),
+    )
+    parents = (
+        np.tri(4, k=-1, dtype=bool) & (rng.random((4, 4)) < 0.5) if sparse else np.tri(4, k=-1, dtype=bool)
+    )
     values = Columns(X, Z, parents if sparse else None).deviances(found)
     for j in range(4):
         W = np.concatenate([Z, X[:, parents[j]]], axis=1)
@@ -110,7 +117,9 @@ def analysis_of_variance(y: np.ndarray, size: int) -> float:
 def test_column_correlations_are_intraclass_correlations(seed: int, size: int, true: float) -> None:
     rng = np.random.default_rng(seed)
     groups = np.arange(30 * size) // size
-    X = np.sqrt(true) * rng.standard_normal((30, 4))[groups] + np.sqrt(1 - true) * rng.standard_normal((30 * size, 4))
+    X = np.sqrt(true) * rng.standard_normal((30, 4))[groups] + np.sqrt(1 - true) * rng.standard_normal(
+        (30 * size, 4)
+    )
     found = decorrelate(LinkedTable.of(X, groups), structure="common").column_correlations
     expected = [analysis_of_variance(column, size) for column in X.T]
     np.testing.assert_allclose(found, expected, atol=0.01)
@@ -130,7 +139,9 @@ def test_covariates_of_groups_do_not_bias_the_correlation() -> None:
 
 def test_a_shared_block_has_the_highest_likelihood() -> None:
     rng = np.random.default_rng(1)
-    labels = np.concatenate([np.repeat(np.arange(20), 3), np.repeat(np.arange(20, 30), 2)])  # some lack the third
+    labels = np.concatenate(
+        [np.repeat(np.arange(20), 3), np.repeat(np.arange(20, 30), 2)]
+    )  # some lack the third
     R = np.array([[1.0, 0.7, 0.2], [0.7, 1.0, 0.5], [0.2, 0.5, 1.0]])
     X = np.concatenate(
         [np.linalg.cholesky(R[:m, :m]) @ rng.standard_normal((m, 4)) for m in [3] * 20 + [2] * 10]
@@ -170,7 +181,11 @@ def test_the_structure_is_found(kind: str, base: float, size: int, expected: set
     model = RowDecorrelator(np.arange(200) // size, random_state=0).fit(X)
     assert model.structure_ in expected
     assert set(model.structures_["structure"]) >= {"independent", "common", "decay"}
-    assert model.structures_.set_index("structure")["held_out_deviance"].idxmin() in (model.structure_, "decay", "block")
+    assert model.structures_.set_index("structure")["held_out_deviance"].idxmin() in (
+        model.structure_,
+        "decay",
+        "block",
+    )
     assert not model.test_after_.dependent
     Sigma = block_diag(*blocks)
     assert model.effective_n_ == pytest.approx(200**2 / np.sum(Sigma**2), rel=0.25)
@@ -253,9 +268,12 @@ def test_kinds_of_links_have_their_own_correlation() -> None:
     import pandas as pd
 
     pairs = pd.DataFrame(
-        [(4 * f + a, 4 * f + b, name) for f in range(80) for (a, b), name in kind.items()], columns=["u", "v", "kind"]
+        [(4 * f + a, 4 * f + b, name) for f in range(80) for (a, b), name in kind.items()],
+        columns=["u", "v", "kind"],
     )
-    Sigma = block_diag(*[np.array([[1, 0.2, 0.3, 0.3], [0.2, 1, 0.3, 0.3], [0.3, 0.3, 1, 0.6], [0.3, 0.3, 0.6, 1]])] * 80)
+    Sigma = block_diag(
+        *[np.array([[1, 0.2, 0.3, 0.3], [0.2, 1, 0.3, 0.3], [0.3, 0.3, 1, 0.6], [0.3, 0.3, 0.6, 1]])] * 80
+    )
     X = np.linalg.cholesky(Sigma) @ rng.standard_normal((320, 10))
     rows = LinkedRows(X, links=pairs)
     assert rows.decorrelation_.structure == "kinds"
@@ -328,7 +346,10 @@ def test_columns_with_two_values_are_named() -> None:
 def test_error_variances() -> None:
     dag = Graph(np.array([[0, 1], [0, 0]]), ["a", "b"], np.array([[0.0, 1.0], [0.0, 0.0]]))
     X = simulate.linked(
-        dag, row_covariance=simulate.clusters("equi", 600, 3, base=0.5), noise_scale=np.array([1.0, 2.0]), random_state=0
+        dag,
+        row_covariance=simulate.clusters("equi", 600, 3, base=0.5),
+        noise_scale=np.array([1.0, 2.0]),
+        random_state=0,
     )
     rows = LinkedRows(X, groups=np.arange(600) // 3)
     ordered = LinkedRowsDAG(order=dag.topological_order()).fit(rows).error_variances_

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -197,7 +195,8 @@ def test_the_sentence() -> None:
     links = Links.from_groups([0, 0, 1, 1])
     test = row_dependence(np.random.default_rng(0).standard_normal((4, 2)), links)._replace(p_value=0.001)
     assert sentence(test, 0.31, (2287, 1153.2, 2286), links, "schools") == (
-        "Rows are correlated within schools (about 0.31, p ≤ 0.001). Taken as independent, 2,287 rows would be "
+        "Rows are correlated within schools (about 0.31, p ≤ 0.001). Taken as independent, 2,287 rows "
+        "would be "
         "worth about 1,150 for edges; decorrelated, about 2,290."
     )
     assert "No dependence" in sentence(test._replace(p_value=0.4), 0.0, (4, 4.0, 3), links)

@@ -126,7 +126,7 @@ class Decorrelation:
 
     @property
     def decorrelated_n(self) -> int:
-        """What the rows are worth for edges once they are decorrelated: their number less that of the means."""
+        """What decorrelated rows are worth for edges: their number, less the intercept and covariates."""
         beside = 0 if self.table.covariates is None else self.table.covariates.shape[1]
         return int(self.table.links.n - 1 - beside)
 
@@ -138,9 +138,12 @@ class Decorrelation:
         text = sentence(self.before, self.correlation, numbers, self.table.links, self.table.group)
         if not self.before.dependent and self.structure == "free":
             text = (
-                f"Linked rows are not alike on average (p = {self.before.p_value:.2g}), but held-out columns are "
-                f"explained better by one strength for each link. Taken as independent, {n:,} rows would be worth "
-                f"about {self.precision.effective_n:.0f} for edges; decorrelated, about {self.decorrelated_n:,}."
+                f"Linked rows are not alike on average (p = {self.before.p_value:.2g}), but held-out "
+                f"columns are "
+                f"explained better by one strength for each link. Taken as independent, {n:,} rows "
+                f"would be worth "
+                f"about {self.precision.effective_n:.0f} for edges; decorrelated, about "
+                f"{self.decorrelated_n:,}."
             )
         return text
 
@@ -190,11 +193,11 @@ def decorrelate(
         The rows and their links.
     structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
         "common": one strength for all links, of either sign. "decay" and "matern": a correlation that falls
-        with the distance in time, in space or in the order of a group's rows. "smooth": one that falls with the
-        distance along the links of a network. "block": one correlation for each pair of places in a group,
-        the same in all groups. "kinds": one for each kind of link. "free": one entry of Θ for each link. "auto"
-        takes the one under which held-out columns have the highest likelihood, and tries "free" where
-        dependence is left.
+        with the distance in time, in space or in the order of a group's rows. "smooth": one that falls with
+        the distance along the links of a network. "block": one correlation for each pair of places in a
+        group, the same in all groups. "kinds": one for each kind of link. "free": one entry of Θ for each
+        link. "auto" takes the one under which held-out columns have the highest likelihood, and tries "free"
+        where dependence is left.
     correlation : float, optional
         The correlation of two rows in a complete group, where it is known: nothing is estimated then.
     share : float, optional

@@ -2,11 +2,11 @@
 
 With columns standardised, three sums over the links are compared with what they are when rows are permuted:
 the products of linked rows (are they alike on average?), their squares (of either sign?), and each column's
-sum squared (in some columns only, or in columns of opposite sign?). Each is standardised over the permutations
-and the largest is the test's statistic, so that asking three questions costs nothing. Without covariates rows
-are exchangeable under independence, and the test is exact whatever the distribution of the columns. With
-covariates the residuals are permuted and made orthogonal to the covariates again (Freedman and Lane 1983), so
-that covariates that are the same within groups do not pass for negative dependence.
+sum squared (in some columns only, or in columns of opposite sign?). Each is standardised over the
+permutations and the largest is the test's statistic, so that asking three questions costs nothing. Without
+covariates rows are exchangeable under independence, and the test is exact whatever the distribution of the
+columns. With covariates the residuals are permuted and made orthogonal to the covariates again (Freedman and
+Lane 1983), so that covariates that are the same within groups do not pass for negative dependence.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def design_dependence(
     return DependenceTest(mean, float(z[0, 0]), float(z[0, 1]), float(z[0, 2]), p_value)
 
 
-def _statistics(U: Array, Q: Array, orders: NDArray[np.int64], pairs: Array, weights: Array) -> Array:
+def _statistics(
+    U: Array, Q: Array, orders: NDArray[np.int64], pairs: NDArray[np.int64], weights: Array
+) -> Array:
     found: Array = _dependence_kernels.link_statistics(U, Q, np.ascontiguousarray(orders), pairs, weights)
     return found
 
@@ -150,7 +152,8 @@ def sentence(
     correlation : float
         The estimated correlation of linked rows, averaged over the links.
     numbers : tuple
-        The number of rows, what they are worth for edges where dependence is ignored, and after decorrelation.
+        The number of rows, what they are worth for edges where dependence is ignored, and after
+        decorrelation.
     """
     where = {"groups": f"within {name or 'groups'}", "neighbours": "between neighbours"}.get(
         links.what, "along the links"
@@ -164,7 +167,8 @@ def sentence(
         )
     n, ignoring, decorrelated = numbers
     return (
-        f"Rows are correlated {where} (about {correlation:.2f}, {_chance(test.p_value)}). Taken as independent, "
+        f"Rows are correlated {where} (about {correlation:.2f}, {_chance(test.p_value)}). Taken as "
+        f"independent, "
         f"{n:,} rows would be worth about {_rounded(ignoring):,} for edges; decorrelated, about "
         f"{_rounded(decorrelated):,}."
     )

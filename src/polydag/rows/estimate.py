@@ -125,7 +125,9 @@ def _estimate(
         simple,
         free,
         columns,
-        lambda fitted: table.links.what != "links" and left_over(problem, table.links, fitted.whitening) > _ENOUGH,
+        lambda fitted: (
+            table.links.what != "links" and left_over(problem, table.links, fitted.whitening) > _ENOUGH
+        ),
     )
     if isinstance(found.structure, Free):
         chosen = found.structure
@@ -134,9 +136,7 @@ def _estimate(
     return _with(found.structure, found.fitted, problem.layout, found.candidates)
 
 
-def _with(
-    family: Structure, fitted: Fitted, layout: Layout, candidates: list[Candidate]
-) -> RowEstimate:
+def _with(family: Structure, fitted: Fitted, layout: Layout, candidates: list[Candidate]) -> RowEstimate:
     return RowEstimate(
         as_precision(fitted.whitening, layout), family.name, fitted.parameters, candidates, family
     )
@@ -181,8 +181,7 @@ def after_decorrelation(X: Array, Z: Array, layout: Layout, links: Links) -> Dep
 
 def _affords_free(problem: Problem) -> bool:
     """Whether one entry of Θ for each link can be tried: a value for each entry, and no huge component."""
-    n, p = problem.shape
-    layout = problem.layout
+    p, layout = problem.shape[1], problem.layout
     values, entries = p * layout.sizes, np.diff(layout.frees)
     several = layout.sizes > 1
     return p >= 6 and bool((values >= entries)[several].all()) and int(layout.sizes.max()) <= MOST_ROWS
@@ -193,7 +192,8 @@ def _warn_of_few_values(problem: Problem, table: LinkedTable) -> None:
     entries = np.diff(layout.frees)
     if not (p * layout.sizes >= VALUES_PER_ENTRY * entries)[layout.sizes > 1].all():
         warnings.warn(
-            f"{int(layout.sizes.max())} rows hang together and there are only {p} columns: too few to estimate "
+            f"{int(layout.sizes.max())} rows hang together and there are only {p} columns: too few to "
+            f"estimate "
             f"the strength of every one of {table.links.n_links:,} links; Θ follows chance. Use "
             "structure='auto'.",
             DataWarning,

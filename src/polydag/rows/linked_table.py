@@ -25,7 +25,8 @@ class LinkedTable:
     """Numeric columns, the covariates of their means, and the network of the rows.
 
     `group` is the column that told the network, where one did; `index` the rows' names, where they have any.
-    `places` holds times or coordinates, where they are known, and `covariance` a known matrix between the rows.
+    `places` holds times or coordinates, where they are known, and `covariance` a known matrix between the
+    rows.
     """
 
     values: Array
@@ -75,7 +76,9 @@ class LinkedTable:
         else:
             network = as_links(_nothing(links), rows)
         if places is not None and len(places) != len(values):
-            raise DataError(f"There are times or coordinates of {len(places)} rows; the data has {len(values)}.")
+            raise DataError(
+                f"There are times or coordinates of {len(places)} rows; the data has {len(values)}."
+            )
         if covariance is None and places is None:
             _require_not_complete(network, values.shape[1])
         _warn_of_two_values(values, names)
@@ -110,13 +113,14 @@ def _times(column: Any) -> Array:
     """Times as numbers, in days where they are dates; one column."""
     import pandas as pd
 
-    values = pd.Series(column).reset_index(drop=True)
+    values: Any = pd.Series(column).reset_index(drop=True)
     if values.dtype.kind not in "Mmfiu":
         try:
             values = pd.to_datetime(values, format="ISO8601")
         except (ValueError, TypeError):
             raise DataError(
-                f"The times are {values.dtype}, with {values.iloc[0]!r} first. They must be numbers, or dates as "
+                f"The times are {values.dtype}, with {values.iloc[0]!r} first. They must be numbers, or "
+                f"dates as "
                 "2026-05-31."
             ) from None
     if values.isna().any():
@@ -124,7 +128,8 @@ def _times(column: Any) -> Array:
     if values.dtype.kind in "Mm":
         first = values.min() if values.dtype.kind == "M" else pd.Timedelta(0)
         values = (values - first) / pd.Timedelta(days=1)
-    return values.to_numpy(dtype=float)[:, None]
+    numbers: Array = values.to_numpy(dtype=float)[:, None]
+    return numbers
 
 
 def _checked_covariance(covariance: Any, n: int) -> Any:
@@ -139,7 +144,9 @@ def _checked_covariance(covariance: Any, n: int) -> Any:
         matrix = np.asarray(covariance, dtype=float)
         finite = bool(np.isfinite(matrix).all())
     if matrix.shape != (n, n):
-        raise DataError(f"The covariance of the rows is {' x '.join(map(str, matrix.shape))}; the data has {n} rows.")
+        raise DataError(
+            f"The covariance of the rows is {' x '.join(map(str, matrix.shape))}; the data has {n} rows."
+        )
     if not finite:
         raise DataError("The covariance of the rows has missing or infinite values.")
     if abs(matrix - matrix.T).max() > 1e-6 * abs(matrix).max():
@@ -156,7 +163,8 @@ def _warn_of_two_values(values: Array, names: Sequence[str]) -> None:
     two = [name for name in two if len(np.unique(values[:, list(names).index(name)])) == 2]
     if two and len(values) > 4:
         warnings.warn(
-            f"Column {', '.join(two)} has two values only. Linked rows are modelled as Gaussian, to which such "
+            f"Column {', '.join(two)} has two values only. Linked rows are modelled as Gaussian, to "
+            f"which such "
             "a column is a rough approximation.",
             DataWarning,
             stacklevel=4,
@@ -168,11 +176,11 @@ def _alike(values: Array, links: Links) -> NDArray[np.bool_]:
     if links.n_links == 0 or links.weights is not None or links.components.max() == 0:
         return np.zeros(values.shape[1], dtype=bool)
     i, j = links.pairs.T
-    result = np.ones(values.shape[1], dtype=bool)
+    result = np.ptp(values, axis=0) > 0
     for start in range(0, len(i), 100_000):
         part = slice(start, start + 100_000)
         result &= (values[i[part]] == values[j[part]]).all(axis=0)
-    return result & (np.ptp(values, axis=0) > 0)
+    return np.asarray(result)
 
 
 def _warn_of_group_level(values: Array, names: Sequence[str], links: Links) -> None:
@@ -183,7 +191,8 @@ def _warn_of_group_level(values: Array, names: Sequence[str], links: Links) -> N
         named = ", ".join(name for name, same in zip(names, alike, strict=True) if same)
         warnings.warn(
             f"Column {named} is the same in all linked rows: a property of the group. The row correlation is "
-            "estimated given it, and it can be a cause of the others; forbid edges into it (Knowledge tiers), or "
+            "estimated given it, and it can be a cause of the others; forbid edges into it (Knowledge "
+            "tiers), or "
             "make it a covariate.",
             DataWarning,
             stacklevel=4,

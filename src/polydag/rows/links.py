@@ -116,7 +116,8 @@ class Links:
         off = (entries.data != 0) & (entries.row != entries.col)
         if not np.isin(entries.data[off], (0, 1)).all():
             _warn(
-                "The matrix of links has values other than 0 and 1. Links are where it is not zero, and the values "
+                "The matrix of links has values other than 0 and 1. Links are where it is not zero, and "
+                "the values "
                 "are not used; for a known covariance of the rows, or kinship, give covariance= instead."
             )
         i, j = (axis[off] for axis in entries.coords)

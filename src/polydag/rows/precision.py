@@ -110,9 +110,9 @@ class RowPrecision:
         for c, block in enumerate(blocks):
             own = slice(layout.squares[c], layout.squares[c + 1])
             if id(block) not in known:
-                C, Theta = np.linalg.cholesky(block), np.empty(block.shape)
-                _precision_kernels.invert(C, Theta)
-                known[id(block)] = Theta, np.linalg.cholesky(Theta)
+                Theta: Array = np.empty(block.shape)
+                _precision_kernels.invert(np.asarray(np.linalg.cholesky(block), dtype=np.float64), Theta)
+                known[id(block)] = Theta, np.asarray(np.linalg.cholesky(Theta), dtype=np.float64)
             thetas[own], factors[own] = (each.ravel() for each in known[id(block)])
         return cls(layout, thetas, factors)
 

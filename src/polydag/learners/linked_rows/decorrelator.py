@@ -148,9 +148,10 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     >>> schools = simulate.clusters("equi", 200, 5, base=0.7)
     >>> X = simulate.linked(dag, row_covariance=schools, random_state=1)
     >>> model = RowDecorrelator([row // 5 for row in range(200)], random_state=0).fit(X)
-    >>> print(model.summary_)
-    Rows are correlated within groups (about 0.68, p ≤ 0.001). Taken as independent, 200 rows would be worth
-    about 68 for edges; decorrelated, about 199.
+    >>> print(model.summary_.partition(" Taken")[0])
+    Rows are correlated within groups (about 0.70, p ≤ 0.001).
+    >>> round(model.effective_n_), model.decorrelated_n_  # taken as independent, and decorrelated
+    (68, 199)
     """
 
     def __init__(

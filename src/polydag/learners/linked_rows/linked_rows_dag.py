@@ -310,9 +310,7 @@ def _history(path: Path) -> list[dict[str, float]]:
     ]
 
 
-def _turn(
-    problem: Problem, scale: Array, table: LinkedTable, model: Any, known: RowEstimate
-) -> _Turn | None:
+def _turn(problem: Problem, scale: Array, table: LinkedTable, model: Any, known: RowEstimate) -> _Turn | None:
     """The maximum-likelihood Θ given a fitted learner's graph, and the BIC of both; None without a DAG."""
     graph: Graph = model.graph_
     try:

@@ -1,1 +1,1 @@
-"""Forms of the row correlation between one strength for all links and one for each, and the choice among them."""
+"""Structures of the row correlation, from one strength for all links to one for each, and the choice."""

@@ -37,19 +37,19 @@ def simple_structures(layout: Layout, table: LinkedTable, p: int) -> list[Struct
             found.append(named_structure("matern", layout, table))
     if table.links.what == "groups":
         places = group_places(layout, table)
-        if 2 <= places.max() + 1 <= _MOST_PLACES and _least_seen(places) * p >= _VALUES_PER_PLACE * (places.max() + 1):
+        if 2 <= places.max() + 1 <= _MOST_PLACES and _least_seen(places) * p >= _VALUES_PER_PLACE * (
+            places.max() + 1
+        ):
             found.append(SharedBlock(layout, places))
     return found
 
 
 def has_distances(table: LinkedTable) -> bool:
-    """Whether two rows of a component have a distance: in time, in space, or in the order of a group's rows."""
+    """Whether rows of a component have a distance: in time, in space, or in the order of a group."""
     return table.places is not None or table.links.what == "groups"
 
 
-def named_structure(
-    name: str, layout: Layout, table: LinkedTable, share: float | None = None
-) -> Structure:
+def named_structure(name: str, layout: Layout, table: LinkedTable, share: float | None = None) -> Structure:
     """The structure of a name, or an error that says what it needs."""
     if table.covariance is not None:
         return Known(layout, layout.sorted_blocks(table.covariance), share)
@@ -62,7 +62,11 @@ def named_structure(
             raise UsageError(
                 f"structure={name!r} needs distances between rows: give coordinates=, or groups= with time=."
             )
-        points = group_places(layout, table)[:, None].astype(float) if table.places is None else _sorted(layout, table)
+        points = (
+            group_places(layout, table)[:, None].astype(float)
+            if table.places is None
+            else _sorted(layout, table)
+        )
         return Decay(layout, points, smooth=name == "matern", intercept=table.links.what == "groups")
     if name == "block":
         if table.links.what != "groups":
@@ -79,7 +83,7 @@ def _sorted(layout: Layout, table: LinkedTable) -> Array:
 
 
 def group_places(layout: Layout, table: LinkedTable) -> Ints:
-    """Each row's place in its group, sorted as in the layout: of its time among all, or its rank in the group.
+    """Each row's place in its group, sorted as in the layout: of its time among all, or its rank.
 
     Times are places of their own where few of them are common to all groups and none occurs twice in a group.
     """

@@ -1,8 +1,9 @@
 """Which structure explains the rows best: the likelihood of columns that took no part in the estimate.
 
 The columns are put in a random order. Each candidate is fitted to the first two thirds and judged by the
-restricted likelihood of the rest, given those before them; of few columns every third is held out in turn. Where
-dependence is left in the whitened columns of the best one, one entry of Θ for each link is tried as well.
+restricted likelihood of the rest, given those before them; of few columns every third is held out in turn.
+Where dependence is left in the whitened columns of the best one, one entry of Θ for each link is tried as
+well.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def held_out_orders(columns: Columns) -> list[Columns]:
         return [columns]
     step = p - round(_TRAINING * p)
     return [
-        columns if turn == 0 else replace(columns, X=np.ascontiguousarray(np.roll(columns.X, turn * step, axis=1)))
+        columns
+        if turn == 0
+        else replace(columns, X=np.ascontiguousarray(np.roll(columns.X, turn * step, axis=1)))
         for turn in range(-(-p // step))
     ]
 
@@ -78,7 +81,7 @@ def choose(
     columns: Columns,
     is_enough: Callable[[Fitted], bool],
 ) -> Choice:
-    """The best of the simple structures, or of the free ones where it leaves dependence and they do better."""
+    """The best of the simple structures, or of the free ones where it is not enough and they do better."""
     p = columns.X.shape[1]
     every = np.ones(p, dtype=bool)
     orders = held_out_orders(columns)

@@ -80,7 +80,9 @@ class Decay:
     def _unit(self) -> float:
         """A typical distance of neighbours: the median distance to the nearest row of the component."""
         nearest = [
-            np.where(d > 0, d, np.inf).min(axis=2) for d in _in_pieces(self.layout, self.places)[1] if d.shape[1] > 1
+            np.where(d > 0, d, np.inf).min(axis=2)
+            for d in _in_pieces(self.layout, self.places)[1]
+            if d.shape[1] > 1
         ]
         if not nearest:
             return 1.0
@@ -130,7 +132,9 @@ def _in_pieces(layout: Layout, places: Array) -> tuple[Batches, list[Array]]:
         pieces.extend(_divided(np.arange(start, end), places))
     sizes = np.array([len(piece) for piece in pieces])
     batches = Batches(
-        tuple(np.array([piece for piece in pieces if len(piece) == m], dtype=np.int64) for m in np.unique(sizes))
+        tuple(
+            np.array([piece for piece in pieces if len(piece) == m], dtype=np.int64) for m in np.unique(sizes)
+        )
     )
     return batches, _distances(batches, places)
 

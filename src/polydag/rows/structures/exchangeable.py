@@ -2,12 +2,12 @@
 
 Within a group whose rows are all linked this is the same correlation `τ/(1 + τ)` for every pair, whatever the
 group's size (the random-intercept model); on a network it is the intrinsic autoregressive model of spatial
-statistics, kept proper by the identity (Leroux et al. 2000). A negative τ, as far as Θ stays positive definite,
-makes linked rows less alike than others.
+statistics, kept proper by the identity (Leroux et al. 2000). A negative τ, as far as Θ stays positive
+definite, makes linked rows less alike than others.
 
 `Σ ∝ (1 − ν) (I + τ·Laplacian)^−α + ν I` has two parameters more: a row's own part ν of the variance, and the
-smoothness α, with which the correlation of rows that are several links apart grows. All variances are scaled to
-one, and one eigendecomposition of the Laplacian serves all parameters.
+smoothness α, with which the correlation of rows that are several links apart grows. All variances are scaled
+to one, and one eigendecomposition of the Laplacian serves all parameters.
 """
 
 from __future__ import annotations
@@ -133,7 +133,11 @@ class Smooth:
         """The parameters with the highest restricted likelihood."""
         bounds = [(-6.0, 6.0), (0.0, 0.98), (0.25, 4.0)]
         theta = best_parameters(self.at, bounds, [[0.5, 0.05, 1.0]], columns, scored)
-        parameters = {"strength": float(np.exp(theta[0])), "own": float(theta[1]), "smoothness": float(theta[2])}
+        parameters = {
+            "strength": float(np.exp(theta[0])),
+            "own": float(theta[1]),
+            "smoothness": float(theta[2]),
+        }
         return Fitted(self.at(theta), parameters)
 
 

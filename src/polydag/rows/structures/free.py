@@ -25,7 +25,7 @@ OWN_PARTS = (0.0, 0.3, 0.6)
 
 @dataclass(frozen=True, eq=False)
 class Free:
-    """One entry of Θ for each link, with the penalty λ2 on all of them and a row's own part ν of the variance."""
+    """One entry of Θ for each link, with the penalty λ2, and a row's own part ν of the variance."""
 
     problem: Problem
     lambda2: float
@@ -48,7 +48,7 @@ class Free:
 
 def free_structures(problem: Problem) -> list[Free]:
     """All penalties with all own parts."""
-    result = []
+    result: list[Free] = []
     for lambda2 in sorted({problem.lambda2, *PENALTIES}):
         fits: dict[tuple[int, int], RowPrecision] = {}
         result.extend(Free(problem, lambda2, own, fits) for own in OWN_PARTS)

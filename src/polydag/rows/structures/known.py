@@ -1,4 +1,4 @@
-"""A known matrix K between rows, kinship for one: `Σ = h² K + (1 − h²) I`, with h² by restricted likelihood."""
+"""A known matrix K between rows, as kinship: `Σ = h² K + (1 − h²) I`, h² by restricted likelihood."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Known:
         """h² with the highest restricted likelihood, between 0 and almost 1."""
         share = self.share
         if share is None:
-            found = best_parameters(lambda theta: self.at(float(theta[0])), [(0.0, 0.999)], [[0.5]], columns, scored)
+            found = best_parameters(
+                lambda theta: self.at(float(theta[0])), [(0.0, 0.999)], [[0.5]], columns, scored
+            )
             share = float(found[0])
         return Fitted(self.at(share), {"h2": share})
 

@@ -1,9 +1,9 @@
-"""One correlation matrix for all groups: two rows depend on each other according to their places in the group.
+"""One correlation matrix for all groups: two rows depend on each other by their places in the group.
 
 The first and the third visit, the mother and the second child: each pair of places has a correlation of its
 own, the same in every group, and a group without some places has those of the others. It is estimated by
-expectation and maximisation, with the coefficients of the regressions and the rows of absent places as what is
-missing, so that the estimate is that of the restricted likelihood.
+expectation and maximisation, with the coefficients of the regressions and the rows of absent places as what
+is missing, so that the estimate is that of the restricted likelihood.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class SharedBlock:
     layout : Layout
         The groups.
     places : array of shape (n,)
-        Each row's place in its group, counted from 0; rows sorted as in the layout, no place twice in a group.
+        Each row's place in its group, counted from 0; rows sorted as in the layout, no place twice in a
+        group.
     """
 
     layout: Layout

@@ -60,7 +60,7 @@ class Blocks:
     @cached_property
     def _factors(self) -> list[Array] | None:
         try:
-            return [np.linalg.cholesky(stack) for stack in self.sigmas]
+            return [np.asarray(np.linalg.cholesky(stack), dtype=np.float64) for stack in self.sigmas]
         except np.linalg.LinAlgError:
             return None
 
@@ -122,7 +122,7 @@ class Spectrum:
 
 @dataclass(frozen=True, eq=False)
 class SpectralWhitening:
-    """`Σ = D^-½ U f Uᵀ D^-½`: eigenvalues f, and D the diagonal that makes the variances one (or the identity).
+    """`Σ = D^-½ U f Uᵀ D^-½`: eigenvalues f; D makes the variances one, or is the identity.
 
     One decomposition serves all values of f.
     """
@@ -144,14 +144,14 @@ class SpectralWhitening:
         if min(f.min() for f in self.values) <= 0:
             return np.inf
         parts = zip(self.values, self._variances, self.spectrum.batches.rows, strict=True)
-        return float(
-            sum((np.log(f).sum() - np.log(d).sum()) * (len(rows) // len(f)) for f, d, rows in parts)
-        )
+        return float(sum((np.log(f).sum() - np.log(d).sum()) * (len(rows) // len(f)) for f, d, rows in parts))
 
     def whiten(self, Y: Array) -> Array:
         """`f^-½ Uᵀ D^½ Y`."""
         result = np.empty_like(Y)
-        parts = zip(self.spectrum.vectors, self.values, self._variances, self.spectrum.batches.rows, strict=True)
+        parts = zip(
+            self.spectrum.vectors, self.values, self._variances, self.spectrum.batches.rows, strict=True
+        )
         for U, f, d, rows in parts:
             scaled = np.sqrt(d)[:, :, None] * Y[rows]
             result[rows] = np.matmul(U.transpose(0, 2, 1), scaled) / np.sqrt(f)[:, :, None]

@@ -64,8 +64,10 @@ def sentences(found: Decorrelation) -> tuple[str, ...]:
     after = found.after
     if after.dependent:
         result.append(
-            f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in theirs, or "
-            "the links do not explain all of it. Trust strong edges only, or leave out the columns that differ "
+            f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in "
+            f"theirs, or "
+            "the links do not explain all of it. Trust strong edges only, or leave out the columns that "
+            "differ "
             "most."
         )
     elif found.before.dependent:
@@ -77,7 +79,8 @@ def _structure(found: Decorrelation) -> str:
     values = ", ".join(f"{name} {value:.2g}" for name, value in found.parameters.items())
     compared = [name for name in found.candidates["structure"] if name != found.structure]
     chosen = f"; it explains held-out columns better than {', '.join(compared)}" if compared else ""
-    return f"The structure of the row correlation is {found.structure}{f' ({values})' if values else ''}{chosen}."
+    detail = f" ({values})" if values else ""
+    return f"The structure of the row correlation is {found.structure}{detail}{chosen}."
 
 
 def by_column(found: Decorrelation) -> pd.DataFrame:
