@@ -56,10 +56,9 @@ def test_frequencies_are_those_of_the_single_fits(learner: GES, table: pd.DataFr
         total += np.where(A & A.T, 0.5, A)
     assert model.frequencies_.to_numpy() == pytest.approx(total / 12)
     assert list(model.frequencies_.columns) == list("abcde")
-    assert model.graph_.is_dag
-    assert (model.edges_["low"] <= model.edges_["frequency"]).all()
-    assert (model.edges_["frequency"] <= model.edges_["high"]).all()
-    assert model.edges_["frequency"].is_monotonic_decreasing
+    assert (model.pairs_["low"] <= model.pairs_["adjacent"]).all()
+    assert (model.pairs_["adjacent"] <= model.pairs_["high"]).all()
+    assert model.pairs_["adjacent"].is_monotonic_decreasing
 
 
 def test_processes_and_interruptions_do_not_change_the_answer(table: pd.DataFrame, tmp_path: Path) -> None:

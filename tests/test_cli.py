@@ -95,7 +95,7 @@ def test_fit_with_json_is_one_document(data: str) -> None:
 
 
 def test_fit_repeats_a_configuration_bit_for_bit(data: str) -> None:
-    assert Outcome("fit", data, "--set", "lambda=0.05", "--out", "first").code == 0
+    assert Outcome("fit", data, "--method", "notears", "--set", "lambda=0.05", "--out", "first").code == 0
     assert Outcome("fit", "--config", "first/config.toml", "--out", "second").code == 0
     for name in ("graph.json", "edges.csv", "history.csv", "config.toml", "graph.svg"):
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
@@ -103,7 +103,12 @@ def test_fit_repeats_a_configuration_bit_for_bit(data: str) -> None:
 
 
 def test_options_take_precedence_over_the_configuration(data: str) -> None:
-    assert Outcome("fit", data, "--set", "lambda=0.05", "--seed", 1, "--out", "first").code == 0
+    assert (
+        Outcome(
+            "fit", data, "--method", "notears", "--set", "lambda=0.05", "--seed", 1, "--out", "first"
+        ).code
+        == 0
+    )
     done = Outcome("fit", "--config", "first/config.toml", *FAST, "--columns", "age,risk", "--format", "json")
     found = json.loads(done.out)
     assert (found["method"], found["nodes"]) == ("equal-variance", ["age", "risk"])
@@ -294,7 +299,7 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
     ("arguments", "words"),
     [
         (["fit"], ["Name the data"]),
-        (["fit", "people.csv", "--method", "magic"], ["magic", "Known are notears, notears-mlp", "voting"]),
+        (["fit", "people.csv", "--method", "magic"], ["magic", "Known are auto, notears", "voting"]),
         (
             ["fit", "people.csv", "--as", "heap"],
             ["heap", "table, parties, tasks", "--groups", "--method posterior"],
@@ -306,9 +311,9 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
         (["fit", "people.csv", "--as", "posterior"], ["posterior", "use --method posterior"]),
         (["fit", "people.csv", "--task-column", "age"], ["--task-column goes with --as tasks"]),
         (["fit", "people.csv", "--method", "admm"], ["admm goes with --as parties"]),
-        (["fit", "people.csv", "--set", "lamda=1"], ["lamda", "lambda_"]),
+        (["fit", "people.csv", "--method", "notears", "--set", "lamda=1"], ["lamda", "lambda_"]),
         (["fit", "people.csv", "--set", "lambda"], ["NAME=VALUE"]),
-        (["fit", "people.csv", "--set", "lambda=-1"], ["lambda_", "-1"]),
+        (["fit", "people.csv", "--method", "notears", "--set", "lambda=-1"], ["lambda_", "-1"]),
         (["fit", "people.csv", "--missing", "guess"], ["guess"]),
         (["fit", "people.csv", "--columns", "age,,risk"], ["--columns"]),
         (["fit", "people.csv", "--kind", "age=round"], ["--kind", "age=round"]),

@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
     def complaint(changed: pd.DataFrame) -> str:
         changed.to_csv(files[1], index=False)
         with pytest.raises(DataError) as error:
-            runs.perform(PartiesConfig(data=tuple(files), seed=0), tmp_path / "r")
+            runs.perform(PartiesConfig(data=tuple(files), method="admm", seed=0), tmp_path / "r")
         assert files[1] in str(error.value)
         assert files[0] not in str(error.value)
         return str(error.value)
@@ -193,7 +193,7 @@ def test_the_rows_of_each_party_may_be_linked(tmp_path: Path) -> None:
         np.testing.assert_allclose(result.graph.weights, expected.graph_.weights, atol=1e-8)
         assert list(result.tables["row_dependence"]["name"]) == paths
         assert result.measures["effective_n"] < 270
-    admm = run(PartiesConfig(data=tuple(paths), columns=columns, groups="ward", seed=0,
+    admm = run(PartiesConfig(data=tuple(paths), method="admm", columns=columns, groups="ward", seed=0,
                              settings={"structure": "common"}))  # fmt: skip
     assert admm.config.method == "admm"
     assert metrics.shd(true=dag, estimate=admm.graph) <= 3
@@ -226,7 +226,7 @@ def test_bad_descriptions_of_a_study_are_refused(files: list[str], tmp_path: Pat
         with pytest.raises(UsageError, match=why):
             PartiesConfig(**change)  # type: ignore[arg-type]
     for change, why in (
-        ({"method": "gossip"}, "Known are notears"),
+        ({"method": "gossip"}, "Known are auto, notears"),
         ({"settings": {"x": 1}}, "no setting x"),
     ):
         with pytest.raises(UsageError, match=why):
@@ -377,7 +377,7 @@ def test_going_on_is_offered_only_where_it_can_help(
 
         monkeypatch.setattr(resuming, "run", failing)
         with pytest.raises(type(error)) as stopped:
-            runs.perform(PartiesConfig(data=tuple(files), seed=0), tmp_path / "r", force=True)
+            runs.perform(PartiesConfig(data=tuple(files), method="admm", seed=0), tmp_path / "r", force=True)
         assert any("--resume" in note for note in getattr(stopped.value, "__notes__", ())) == offered
 
 

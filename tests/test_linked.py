@@ -47,6 +47,7 @@ from polydag.reproduce.linked_settings import PRESETS, published, real, simulate
 from polydag.rows.estimate import scaled_problem
 from polydag.rows.linked_table import LinkedTable
 from polydag.studies import TableConfig, TasksConfig
+from polydag.studies.plan import plan_of
 from printed import same_output
 
 pytestmark = pytest.mark.portable
@@ -434,8 +435,8 @@ def test_rows_left_out_take_their_links_along(files: Path) -> None:
 
 
 def test_an_order_makes_bcd_the_method(files: Path) -> None:
-    assert config(groups="school", order=tuple(VARIABLES)).method == "bcd"
-    assert config(groups="school").method == "ges"
+    assert plan_of(config(groups="school", order=tuple(VARIABLES))).method.name == "bcd"
+    assert plan_of(config(groups="school")).method.name == "boss"
 
 
 def test_a_study_of_linked_rows_repeats_bit_for_bit(files: Path) -> None:
@@ -474,7 +475,7 @@ def test_a_study_is_the_learner_over_linked_rows(files: Path) -> None:
     expected = BayesianDiscovery(score="bge").fit(few).posterior_.probabilities
     np.testing.assert_allclose(posterior.probabilities, expected, rtol=1e-9)
     in_turns = studies.run(config(groups="school", settings={"structure": "common", "max_rounds": 3}))
-    expected_turns = LinkedRowsDAG(learner=GES(), max_rounds=3)
+    expected_turns = LinkedRowsDAG(learner=BOSS(), max_rounds=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert in_turns.graph == expected_turns.fit(rows).graph_
@@ -484,9 +485,10 @@ def test_a_bootstrap_draws_whole_groups(files: Path) -> None:
     result = studies.run(config(groups="school", bootstrap=4, columns=tuple(VARIABLES[:6]), settings=COMMON))
     data = pd.read_csv("pupils.csv")[[*VARIABLES[:6], "school"]]
     rows = LinkedRows(data, groups="school", structure="common", random_state=1)
-    expected = Bootstrap(GES(), n_resamples=4, random_state=1).fit(rows)
+    expected = Bootstrap(BOSS(), n_resamples=4, random_state=1).fit(rows)
     np.testing.assert_array_equal(result.probabilities, expected.frequencies_.to_numpy())
-    pd.testing.assert_frame_equal(result.tables["bootstrap"], expected.edges_)
+    assert result.confidence is not None
+    pd.testing.assert_frame_equal(result.confidence.pairs(), expected.pairs_)
 
 
 def test_tables_put_together_are_linked_as_one(files: Path) -> None:

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from polydag import checkpoint, formats, runs, simulate
+from polydag.confidence import Confidence
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
@@ -95,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_folder_is_complete_and_repeats_bit_for_bit(data: str) -> None:
-    result = runs.perform(TableConfig(data=(data,)), "first")
+    result = runs.perform(TableConfig(data=(data,), method="notears"), "first")
     assert {path.name for path in Path("first").iterdir()} == FILES
     config, sha256 = runs.read_config("first/config.toml")
     assert config == result.config
@@ -110,11 +111,11 @@ def test_a_folder_is_complete_and_repeats_bit_for_bit(data: str) -> None:
 def test_edges_are_those_of_the_graph(data: str) -> None:
     result = runs.perform(TableConfig(data=(data,), method="equal-variance", seed=1), "run")
     table = pd.read_csv("run/edges.csv")
-    assert table.columns.tolist() == ["source", "target", "weight", "probability"]
-    assert list(zip(table.source, table.target, table.weight, strict=True)) == [
-        edge[:3] for edge in result.graph.edges()
-    ]
-    assert table.probability.isna().all()
+    assert table.columns.tolist() == ["source", "target", "weight", "standardized", "standard_error"]
+    edges = result.graph.edges()
+    assert list(zip(table.source, table.target, strict=True)) == [edge[:2] for edge in edges]
+    assert table.weight.tolist() == pytest.approx([edge.weight for edge in edges])
+    assert table[["standardized", "standard_error"]].notna().all(axis=None)
     versions = tomllib.loads(Path("run/config.toml").read_text())["versions"]
     assert {"polydag", "python", "numpy", "scipy", "numba"} <= versions.keys()
 
@@ -128,9 +129,15 @@ def test_undirected_edges_stay_undirected(data: str) -> None:
 def test_probabilities_are_written(data: str) -> None:
     result = runs.perform(TableConfig(data=(data,), method="equal-variance", seed=1), "run")
     chance = np.full(result.graph.adjacency.shape, 0.25)
-    runs.write(dataclasses.replace(result, probabilities=chance), "with")
-    assert (pd.read_csv("with/edges.csv").probability == 0.25).all()
-    assert "probability 0.25" in Path("with/summary.txt").read_text()
+    for kind in ("probability", "frequency", "votes"):
+        confidence = Confidence(result.graph.names, chance, kind)
+        runs.write(dataclasses.replace(result, confidence=confidence), kind)
+        table = pd.read_csv(f"{kind}/edges.csv")
+        assert (table[kind] == 0.25).all()
+        assert (table["adjacent"] == 0.5).all()
+        assert f"{kind} 0.25 (connected 0.50)" in Path(kind, "summary.txt").read_text()
+        pairs = pd.read_csv(f"{kind}/pairs.csv")
+        pd.testing.assert_frame_equal(pairs, confidence.pairs(), check_dtype=False)
 
 
 def test_changed_data_is_noticed(data: str) -> None:

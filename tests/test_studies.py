@@ -114,12 +114,29 @@ def test_the_shape_belongs_to_the_class(name: str) -> None:
 
 
 def test_the_default_method_depends_on_the_data() -> None:
-    assert TableConfig(data=("a.csv",)).method == "notears"
-    assert TableConfig(data=("a.csv",), groups="school").method == "ges"
-    assert TableConfig(data=("a.csv",), groups="school", order=("x", "y")).method == "bcd"
-    assert PartiesConfig(data=("a.csv", "b.csv")).method == "admm"
-    assert PartiesConfig(data=("a.csv", "b.csv"), groups="ward").method == "admm"
-    assert TasksConfig(data=("a.csv", "b.csv")).method == "posterior"
+    def planned(config: Config) -> str:
+        assert config.method == "auto"
+        return plan_of(config).method.name
+
+    assert planned(TableConfig(data=("a.csv",))) == "boss"
+    assert planned(TableConfig(data=("a.csv",), groups="school")) == "boss"
+    assert planned(TableConfig(data=("a.csv",), groups="school", order=("x", "y"))) == "bcd"
+    assert planned(TableConfig(data=("a.csv",), discretize="quantile:4")) == "posterior"
+    assert planned(PartiesConfig(data=("a.csv", "b.csv", "c.csv"))) == "boss"
+    assert planned(PartiesConfig(data=("a.csv", "b.csv", "c.csv"), groups="ward")) == "boss"
+    assert planned(TasksConfig(data=("a.csv", "b.csv"))) == "posterior"
+
+
+def test_what_auto_chose_is_said_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = TableConfig(data=(str(table_file(tmp_path)),), seed=1)
+    result = run(config)
+    assert result.config.method == "boss"
+    assert result.notes[0].startswith("Method auto chose boss for ")
+    assert run(result.config).graph == result.graph
+    monkeypatch.setattr("polydag.data.method_choice.PATIENCE", 0.0)
+    quick = run(config)
+    assert quick.config.method == "ges"
+    assert "boss would take about a minute (--method boss); ges takes about a minute" in quick.notes[0]
 
 
 def test_every_field_is_an_option_with_help() -> None:
@@ -135,7 +152,7 @@ THREE = ("a.csv", "b.csv", "c.csv")
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (TableConfig(data=THREE, method="magic"), "No method is called 'magic'. Known are notears,"),
+        (TableConfig(data=THREE, method="magic"), "No method is called 'magic'. Known are auto, notears,"),
         (
             TableConfig(data=THREE, method="admm"),
             "admm goes with --as parties, not .* For one table use notears",
@@ -166,10 +183,13 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (PartiesConfig(data=THREE, settings={"epsilon": -1.0}), "epsilon must be a number above 0"),
         (PartiesConfig(data=THREE, settings={"privacy": "open"}), "mode must be one of masked, none"),
         (TableConfig(data=THREE, method="posterior", settings={"n_chains": 0}), "n_chains"),
-        (TableConfig(data=THREE, settings={"lambda": 1, "lambda_": 2}), "lambda_ is given twice"),
-        (TableConfig(data=THREE, settings={"epsilon": 1.0}), "notears has no setting epsilon"),
         (
-            PartiesConfig(data=THREE, groups="g", settings={"lambda2": 1.0}),
+            TableConfig(data=THREE, method="notears", settings={"lambda": 1, "lambda_": 2}),
+            "lambda_ is given twice",
+        ),
+        (TableConfig(data=THREE, settings={"epsilon": 1.0}), "boss has no setting epsilon"),
+        (
+            PartiesConfig(data=THREE, method="admm", groups="g", settings={"lambda2": 1.0}),
             "network__lambda2 or rows__lambda2",
         ),
     ],
@@ -271,7 +291,7 @@ def test_what_is_no_setting_is_refused(text: str) -> None:
 
 def test_an_unknown_setting_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"no setting lamda.*acyclicity, lambda_, threshold"):
-        load(TableConfig(data=("a.csv",), settings={"lamda": 0.1}))
+        load(TableConfig(data=("a.csv",), method="notears", settings={"lamda": 0.1}))
 
 
 @pytest.mark.parametrize("method", sorted(LEARNERS))
@@ -292,7 +312,7 @@ def table_file(folder: Path, name: str = "table.csv", seed: int = 1, n: int = 20
 
 def test_a_study_equals_the_learner(tmp_path: Path) -> None:
     file = table_file(tmp_path)
-    result = run(TableConfig(data=(str(file),), settings={"lambda": 0.05}, seed=3))
+    result = run(TableConfig(data=(str(file),), method="notears", settings={"lambda": 0.05}, seed=3))
     model = Notears(lambda_=0.05, random_state=3).fit(pd.read_csv(file))
     assert result.graph == model.graph_
     assert result.measures["lambda_used"] == 0.05
@@ -430,9 +450,13 @@ def test_a_bootstrap_gives_every_edge_its_frequency(tmp_path: Path) -> None:
     for method in ("ges", "equal-variance"):
         config = TableConfig(data=(str(tmp_path / "d.csv"),), method=method, bootstrap=12, seed=1)
         result = runs.perform(config, tmp_path / method)
-        assert all(edge.probability is not None and edge.probability > 0.3 for edge in result.edges)
-        table = (tmp_path / method / "bootstrap.csv").read_text().splitlines()
-        assert table[0] == "source,target,frequency,low,high,adjacent"
+        assert all(edge.adjacent is not None and edge.adjacent > 0.6 for edge in result.edges)
+        pairs = pd.read_csv(tmp_path / method / "pairs.csv")
+        assert set(pairs["kind"]) == {"frequency"}
+        edges = pd.read_csv(tmp_path / method / "edges.csv")
+        either = {frozenset(pair): share for *pair, share in pairs[["a", "b", "adjacent"]].to_numpy()}
+        for edge in edges.itertuples():
+            assert edge.adjacent == pytest.approx(either[frozenset((edge.source, edge.target))])
         again = runs.read_config(tmp_path / method / "config.toml")
         assert again.config.bootstrap == 12
 

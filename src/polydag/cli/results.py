@@ -9,7 +9,7 @@ from polydag.cli.commands.compare import comparison_table
 from polydag.cli.output import out, plain, say, table
 
 if TYPE_CHECKING:
-    from polydag.studies.result import Result
+    from polydag.studies.result import EdgeRow, Result
 
 _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
 
@@ -40,20 +40,14 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
     console = out()
     graph, config = result.graph, result.config
     title = f"{config.method}: {result.size} among {graph.n_nodes} variables, {result.n:g} rows"
-    with_probability = result.probabilities is not None
-    headers = ("from", "", "to", "weight", *(("probability",) if with_probability else ()))
     say(console, f"[bold]{plain(title)}[/bold]")
-    edges = table(headers, numbers=("weight", "probability"))
-    strongest = sorted(result.edges, key=lambda edge: -abs(edge.weight))
+    columns = _columns(result)
+    edges = table(("from", "", "to", *columns), numbers=tuple(columns))
+    strongest = sorted(result.edges, key=_strength, reverse=True)
     for edge in strongest[:_SHOWN_EDGES]:
-        colour = "blue" if edge.weight > 0 else "red"
-        edges.add_row(
-            plain(edge.source),
-            "→" if edge.directed else "—",
-            plain(edge.target),
-            f"[{colour}]{edge.weight:.3f}[/{colour}]",
-            *((f"{edge.probability:.2f}",) if edge.probability is not None else ()),
-        )
+        arrow = "→" if edge.directed else "—"
+        numbers = (_number(edge, name) for name in columns.values())
+        edges.add_row(plain(edge.source), arrow, plain(edge.target), *numbers)
     console.print(edges)
     if len(strongest) > _SHOWN_EDGES:
         say(console, f"… and {len(strongest) - _SHOWN_EDGES} weaker ones in {plain(folder / 'edges.csv')}\n")
@@ -69,3 +63,36 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
     if comparison:
         console.print(comparison_table({"value": comparison}))
     say(console, f"[bold]Run folder:[/bold] {plain(folder)} (open {plain(folder / 'report.html')})")
+
+
+def _columns(result: Result) -> dict[str, str]:
+    """The numbers of edges that the result has: their headers and the fields of `EdgeRow`."""
+    kind = "" if result.confidence is None else result.confidence.kind
+    named = {
+        "weight": "weight",
+        "± s.e.": "standard_error",
+        "standardised": "standardized",
+        kind: "confidence",
+        "connected": "adjacent",
+    }
+    edges = result.edges
+    return {
+        header: name
+        for header, name in named.items()
+        if any(getattr(edge, name) is not None for edge in edges)
+    }
+
+
+def _strength(edge: EdgeRow) -> float:
+    known = (edge.adjacent, edge.standardized, edge.weight)
+    return abs(next((value for value in known if value is not None), 0.0))
+
+
+def _number(edge: EdgeRow, name: str) -> str:
+    value = getattr(edge, name)
+    if value is None:
+        return ""
+    if name == "weight":
+        colour = "blue" if value > 0 else "red"
+        return f"[{colour}]{value:.3f}[/{colour}]"
+    return f"{value:.2g}" if name == "standard_error" else f"{value:.2f}"

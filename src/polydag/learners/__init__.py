@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from polydag.learners.auto import AutoDAG
 from polydag.learners.base import StructureLearner
 from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.equal_variance import EqualVariance
@@ -27,6 +28,7 @@ __all__ = [
     "LEARNERS",
     "PC",
     "ROW_LEARNERS",
+    "AutoDAG",
     "BayesianDiscovery",
     "Bootstrap",
     "EqualVariance",

@@ -14,6 +14,8 @@ from sklearn.base import BaseEstimator
 from polydag.data.table import Kind
 from polydag.graph import Edge, Graph
 from polydag.parameters import Constraint, Settings, check_all
+from polydag.regression import Coefficients, coefficients
+from polydag.regression.coefficients import from_weights
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Source
 from polydag.sources.kinds_notes import kinds_notes
@@ -59,7 +61,11 @@ class StructureLearner(Estimator, ABC):
     raw_weights_ : array of shape (d, d)
         The weights before threshold and pruning.
     edges_ : DataFrame
-        source, target, weight, directed: one row per edge.
+        source, target, weight, standardized, standard_error, directed: one row per edge. The weight is a
+        coefficient in the units of the data, `standardized` the same in standard deviations of both columns.
+        Undirected edges and labels have none (NaN).
+    coefficients_ : Coefficients
+        The same as arrays.
     pruned_ : DataFrame
         source, target, weight, reason: edges that were removed on the way, the largest first.
     history_ : DataFrame
@@ -85,6 +91,7 @@ class StructureLearner(Estimator, ABC):
     time_series: ClassVar[bool] = False
 
     graph_: Graph
+    coefficients_: Coefficients
     raw_weights_: NDArray[np.float64]
     history_: pd.DataFrame
     pruned_: pd.DataFrame
@@ -130,8 +137,14 @@ class StructureLearner(Estimator, ABC):
 
     @property
     def edges_(self) -> pd.DataFrame:
-        """One row per edge: source, target, weight, directed."""
-        return pd.DataFrame(self.graph_.edges(), columns=list(Edge._fields))
+        """One row per edge: source, target, weight, standardized, standard_error, directed."""
+        table = pd.DataFrame(self.graph_.edges(), columns=list(Edge._fields))
+        where = tuple(table[end].map(self.graph_.index).to_numpy(dtype=int) for end in ("source", "target"))
+        raw, standardized, errors = self.coefficients_
+        table["weight"] = raw[where]
+        table.insert(3, "standardized", standardized[where])
+        table.insert(4, "standard_error", errors[where])
+        return table
 
     def _keep(
         self,
@@ -142,8 +155,11 @@ class StructureLearner(Estimator, ABC):
         pruned: Iterable[tuple[Edge, str]],
         converged: bool,
         n_iter: int,
+        stats: Any = None,
     ) -> None:
+        """Store a result; the coefficients come from `stats`, or else from the weights of the graph."""
         self.graph_ = graph
+        self.coefficients_ = from_weights(graph) if stats is None else coefficients(graph, stats)
         self.raw_weights_ = raw_weights
         self.history_ = pd.DataFrame(history)
         rows = [(edge.source, edge.target, edge.weight, reason) for edge, reason in pruned]

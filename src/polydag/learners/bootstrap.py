@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.checkpoint import piece
+from polydag.confidence import Confidence
 from polydag.errors import UsageError
-from polydag.graph import Graph
 from polydag.learners.base import Estimator
-from polydag.metrics.proportions import wilson_interval
 from polydag.parameters import whole
 from polydag.progress import report
 from polydag.sources import InMemory, Source, Tasks, as_source
@@ -44,12 +43,15 @@ class Bootstrap(Estimator):
     ----------
     frequencies_ : DataFrame
         Row -> column: the share of resamples with that edge; an undirected one counts half each way.
-    edges_ : DataFrame
-        source, target, frequency, low, high (Wilson's 95 % interval for the number of resamples), and
-        adjacent, the share with an edge between the two of any direction; the most frequent first.
+    pairs_ : DataFrame
+        a, b, adjacent, forward (a -> b), backward, undirected: shares of resamples, for all pairs that were
+        adjacent in at least one of twenty; low and high are Wilson's 95 % interval of `adjacent` for the
+        number of resamples. The most frequent come first.
+    confidence_ : Confidence
+        The same for all pairs, as arrays.
     graph_ : Graph
-        The consensus: pairs adjacent in more than half of the resamples, directed the more frequent way,
-        acyclic; weights are frequencies.
+        The consensus: pairs adjacent in more than half of the resamples, directed where one direction was
+        found in more than half, undirected otherwise; weights are frequencies.
 
     Examples
     --------
@@ -110,32 +112,20 @@ class Bootstrap(Estimator):
         return result
 
     def _summarise(self, graphs: NDArray[np.bool_], names: tuple[str, ...]) -> None:
-        n = len(graphs)
-        both = graphs & graphs.transpose(0, 2, 1)
-        hits = (graphs & ~both).sum(axis=0) + 0.5 * both.sum(axis=0)
-        adjacent = (graphs | graphs.transpose(0, 2, 1)).mean(axis=0)
-        low, high = wilson_interval(hits, n)
-        share = hits / n
-        self.frequencies_ = pd.DataFrame(share, index=list(names), columns=list(names))
-        ends = np.argwhere(hits > 0)
-        ends = ends[np.argsort(-share[ends[:, 0], ends[:, 1]], kind="stable")]
-        i, j = ends.T if len(ends) else (np.array([], dtype=int),) * 2
-        self.edges_ = pd.DataFrame(
-            {
-                "source": np.array(names, dtype=object)[i],
-                "target": np.array(names, dtype=object)[j],
-                "frequency": share[i, j],
-                "low": low[i, j],
-                "high": high[i, j],
-                "adjacent": adjacent[i, j],
-            }
-        )
-        chosen = (
-            (adjacent > 0.5) & (share >= share.T) & ~((share == share.T) & np.tri(len(names), dtype=bool))
-        )
-        raw = Graph(chosen, names, np.where(chosen, share, 0.0))
-        self.graph_, self.pruned_ = raw.prune_cycles()
-        self.n_resamples_ = n
+        self.confidence_ = Confidence.of_graphs(graphs, names, "frequency")
+        self.graph_, self.pruned_ = self.confidence_.graph()
+        self.n_resamples_ = len(graphs)
+
+    @property
+    def pairs_(self) -> pd.DataFrame:
+        """How often each pair was adjacent, and in which direction."""
+        return self.confidence_.pairs()
+
+    @property
+    def frequencies_(self) -> pd.DataFrame:
+        """Row -> column: the share of resamples with that edge."""
+        names = list(self.confidence_.names)
+        return pd.DataFrame(self.confidence_.split, index=names, columns=names)
 
 
 def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:

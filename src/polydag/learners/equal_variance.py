@@ -84,4 +84,5 @@ class EqualVariance(StructureLearner):
             pruned=[],
             converged=True,
             n_iter=1,
+            stats=stats,
         )

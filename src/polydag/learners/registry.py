@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from polydag.learners.auto import AutoDAG
 from polydag.learners.base import StructureLearner
 from polydag.learners.equal_variance import EqualVariance
 from polydag.learners.notears.lagged import NotearsLagged
@@ -14,6 +15,7 @@ from polydag.learners.search.pc import PC
 # Of these there are no sufficient statistics of a table: they need its rows.
 ROW_LEARNERS: dict[str, type[StructureLearner]] = {"notears-lagged": NotearsLagged, "notears-mlp": NotearsMLP}
 LEARNERS: dict[str, type[StructureLearner]] = {
+    "auto": AutoDAG,
     "boss": BOSS,
     "equal-variance": EqualVariance,
     "ges": GES,

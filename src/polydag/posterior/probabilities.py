@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polydag.arrays import Array, Index
+from polydag.confidence import LEAST, Confidence
 from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
 
@@ -70,6 +71,15 @@ class Posterior:
         import pandas as pd
 
         return pd.DataFrame(self.probabilities, index=list(self.names), columns=list(self.names))
+
+    @property
+    def confidence(self) -> Confidence:
+        """The probability of every pair, in each direction and in any."""
+        return Confidence(self.names, self.probabilities, "probability")
+
+    def pairs(self, least: float = LEAST) -> pd.DataFrame:
+        """Pairs that are adjacent with at least `least`, the most probable first; see `Confidence.pairs`."""
+        return self.confidence.pairs(least)
 
     def index(self, name: object) -> int:
         """The index of a variable."""

@@ -21,9 +21,9 @@ Mask = NDArray[np.bool_]
 def class_and_member(adjacency: Mask, dag: Mask, stats: Any) -> tuple[Graph, Graph]:
     """A CPDAG and one of its DAGs, with least-squares coefficients in that DAG as weights; 1 for labels.
 
-    Among numbers and labels, edges between numbers have coefficients, and those of labels the weight 1.
-
-    An undirected edge of the class has the coefficient that it gets in the DAG, whichever way it points.
+    Among numbers and labels, edges between numbers have coefficients, and those of labels the weight 1. An
+    undirected edge of the class has the coefficient that it gets in the DAG, whichever way it points; it
+    serves as a strength, in pictures, and is not reported as a coefficient (see `coefficients`).
     """
     weights = dag.astype(float)
     part = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.graph import Graph
-    from polydag.studies.result import Result
+    from polydag.studies.result import EdgeRow, Result
 
 GRAPH, EDGES, HISTORY, CONFIG, LOG = "graph.json", "edges.csv", "history.csv", "config.toml", "run.log"
-PICTURE, SUMMARY, PRUNED, RESULT = "graph.svg", "summary.txt", "pruned.csv", "result.json"
-TRUTH, REPORT = "truth.json", "report.html"
+PICTURE, SUMMARY, PRUNED, PAIRS = "graph.svg", "summary.txt", "pruned.csv", "pairs.csv"
+TRUTH, REPORT, RESULT = "truth.json", "report.html", "result.json"
 
 
 def write(
@@ -54,6 +54,7 @@ def _files(result: Result, log: str, truth: Graph | None) -> dict[str, str]:
         PRUNED: csv_text([("source", "target", "weight", "reason"), *result.pruned]),
         PICTURE: plot.svg(result.graph, result.probabilities),
         SUMMARY: summary_text(result),
+        **({} if result.confidence is None else {PAIRS: _frame(result.confidence.pairs())}),
         **{f"{name}.csv": _frame(table) for name, table in result.tables.items()},
         **{f"{name}.json": _json(content) for name, content in result.documents.items()},
         **{f"{name}.svg": picture for name, picture in result.pictures.items()},
@@ -85,16 +86,16 @@ def _frame(table: pd.DataFrame) -> str:
 
 
 def edges_text(result: Result) -> str:
-    """The edges as CSV; if some are undirected, a fifth column says which edges are directed."""
-    header = ["source", "target", "weight", "probability"]
-    if not result.graph.has_undirected:
-        return csv_text([header, *(edge[:4] for edge in result.edges)])
-    return csv_text(
-        [
-            [*header, "directed"],
-            *((*edge[:4], "true" if edge.directed else "false") for edge in result.edges),
-        ]
-    )
+    """The edges as CSV, with what is known about each; a last column if some are undirected."""
+    columns = ["source", "target", "weight", "standardized", "standard_error"]
+    if result.confidence is not None:
+        columns += ["confidence", "adjacent"]
+    if result.graph.has_undirected:
+        columns.append("directed")
+    kind = "" if result.confidence is None else result.confidence.kind
+    header = [kind if name == "confidence" else name for name in columns]
+    edges = (edge._asdict() | {"directed": str(edge.directed).lower()} for edge in result.edges)
+    return csv_text([header, *([edge[name] for name in columns] for edge in edges)])
 
 
 def config_text(result: Result) -> str:
@@ -133,6 +134,19 @@ def _edge_lines(result: Result) -> Iterable[str]:
     rows = [(f"{e.source} {'->' if e.directed else '--'} {e.target}", e) for e in result.edges]
     width = max((len(text) for text, _ in rows), default=0)
     for text, edge in rows:
-        weight = "" if edge.weight == edge.probability else f"  {edge.weight:8.4f}"
-        chance = "" if edge.probability is None else f"  probability {edge.probability:.2f}"
-        yield f"{text:<{width}}{weight}{chance}"
+        yield f"{text:<{width}}{_coefficient_words(edge)}{_confidence_words(edge, result)}".rstrip()
+
+
+def _coefficient_words(edge: EdgeRow) -> str:
+    if edge.weight is None:
+        return ""
+    error = "" if edge.standard_error is None else f" ± {edge.standard_error:.2g}"
+    scaled = "" if edge.standardized is None else f"  standardised {edge.standardized:.2f}"
+    return f"  {edge.weight:8.4f}{error}{scaled}"
+
+
+def _confidence_words(edge: EdgeRow, result: Result) -> str:
+    if edge.confidence is None or result.confidence is None:
+        return ""
+    connected = f" (connected {edge.adjacent:.2f})" if edge.directed else ""
+    return f"  {result.confidence.kind} {edge.confidence:.2f}{connected}"

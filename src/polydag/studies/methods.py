@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydag.errors import UsageError
-from polydag.studies.config.shapes import SHAPES, Config
+from polydag.studies.config.shapes import AUTO, SHAPES, Config
 
 _EVERYWHERE = tuple(SHAPES)
 _ONE_GRAPH = ("table", "parties")
@@ -84,6 +84,14 @@ def _exchange(name: str, summary: str) -> Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        Method(
+            AUTO,
+            "Chosen by the data (default).",
+            "AutoDAG",
+            shapes=_EVERYWHERE,
+            labels=True,
+            interventions=True,
+        ),
         Method("notears", "Linear model, by continuous optimisation.", "Notears", interventions=True),
         Method(
             "notears-mlp",

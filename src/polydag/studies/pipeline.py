@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from polydag.errors import DataWarning, UsageError
+from polydag.studies.automatic import by_data
 from polydag.studies.config.fields import overlaid, recorded
 from polydag.studies.config.shapes import Config
 from polydag.studies.data.addresses import public
@@ -70,7 +71,8 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
     from polydag.studies.fitting import fitted
     from polydag.studies.result import Result, versions
 
-    plan = plan_of(config.seeded())
+    config, reason = by_data(config.seeded(), inputs)
+    plan = plan_of(config)
     changes, chosen = _score_for(plan, inputs)
     learner = plan.make(inputs.knowledge, **changes)
     source = source_of(plan, inputs)
@@ -90,6 +92,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         history=model.history_,
         notes=(
             *inputs.notes,
+            *reason,
             *chosen,
             *_idle_jobs(plan),
             *source.notes,
@@ -102,7 +105,8 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         n_iter=found.n_iter,
         pruned=found.pruned,
         measures=found.measures,
-        probabilities=found.probabilities,
+        coefficients=found.coefficients,
+        confidence=found.confidence,
         mean_of=found.mean_of,
         tables=found.tables,
         documents=found.documents,

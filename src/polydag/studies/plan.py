@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from polydag.errors import UsageError
 from polydag.parameters import Settings
+from polydag.studies.automatic import by_options
 from polydag.studies.config.fields import KnownSettings
 from polydag.studies.config.shapes import Config
 from polydag.studies.methods import Method, find, method_of
@@ -99,6 +100,7 @@ class Plan:
 
 def plan_of(config: Config) -> Plan:
     """The plan of a configuration; raises a `UsageError` for what is unknown or does not go together."""
+    config = by_options(config)
     method = method_of(config)
     learner = method.learner_class(config.shape)
     parameters: dict[str, Any] = learner().get_params(deep=False)

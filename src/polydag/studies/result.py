@@ -19,16 +19,32 @@ from polydag.studies.config.shapes import Config
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.confidence import Confidence
+    from polydag.regression import Coefficients
+
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn")
 
 
 class EdgeRow(NamedTuple):
-    """An edge of the result; the probability is None where the method gives none."""
+    """An edge of the result; None where there is no such number.
+
+    Attributes
+    ----------
+    weight, standardized, standard_error : float, optional
+        The coefficient in the units of the data, in standard deviations, and its standard error.
+    confidence : float, optional
+        The probability or frequency of the edge as shown (see `Result.confidence`).
+    adjacent : float, optional
+        The same of an edge in any direction.
+    """
 
     source: str
     target: str
-    weight: float
-    probability: float | None
+    weight: float | None
+    standardized: float | None
+    standard_error: float | None
+    confidence: float | None
+    adjacent: float | None
     directed: bool
 
     def __repr__(self) -> str:
@@ -57,8 +73,10 @@ class Result:
         As used: with the seed that was drawn and all settings of the method.
     n : float
         The number of rows, or their weight.
-    probabilities : array of shape (d, d), optional
-        The probability of each edge, where the method gives one, or its share of bootstrap resamples.
+    coefficients : Coefficients, optional
+        The coefficients of the edges, where they are numbers.
+    confidence : Confidence, optional
+        The probability of each edge, its share of bootstrap resamples, or of votes.
     tables : mapping of name to DataFrame
         What else a study found; each goes to a CSV file of its name.
     documents : mapping of name to anything that JSON knows
@@ -86,7 +104,8 @@ class Result:
     notes: tuple[str, ...]
     sha256: Mapping[str, str]
     versions: Mapping[str, str]
-    probabilities: NDArray[np.float64] | None = None
+    coefficients: Coefficients | None = None
+    confidence: Confidence | None = None
     mean_of: str = ""
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
@@ -101,26 +120,40 @@ class Result:
         return f"{n} edge{'' if n == 1 else 's'}{mean}"
 
     @property
+    def probabilities(self) -> NDArray[np.float64] | None:
+        """The share of each edge, undirected ones counted half each way; None where there is none."""
+        return None if self.confidence is None else self.confidence.split
+
+    @property
     def edges(self) -> list[EdgeRow]:
         """The edges in node order."""
         return [
             EdgeRow(
                 edge.source,
                 edge.target,
-                edge.weight,
-                self._probability(edge),
+                *self._coefficients(edge),
+                *self._confidence(edge),
                 edge.directed,
             )
             for edge in self.graph.edges()
         ]
 
-    def _probability(self, edge: Edge) -> float | None:
-        """That of the direction shown; of either direction for an undirected edge."""
-        if self.probabilities is None:
-            return None
+    def _coefficients(self, edge: Edge) -> tuple[float | None, float | None, float | None]:
+        if self.coefficients is None:
+            return None, None, None
         i, j = self.graph.index(edge.source), self.graph.index(edge.target)
-        P = self.probabilities
-        return float(P[i, j]) if edge.directed else float(P[i, j] + P[j, i])
+        raw, standardized, errors = self.coefficients
+        return _known(raw[i, j]), _known(standardized[i, j]), _known(errors[i, j])
+
+    def _confidence(self, edge: Edge) -> tuple[float | None, float | None]:
+        if self.confidence is None:
+            return None, None
+        i, j = self.graph.index(edge.source), self.graph.index(edge.target)
+        return self.confidence.of_edge(edge), float(self.confidence.adjacent[i, j])
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def versions() -> dict[str, str]:

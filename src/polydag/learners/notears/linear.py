@@ -153,6 +153,7 @@ class Notears(StructureLearner):
             pruned=removed,
             converged=solution.converged,
             n_iter=sum(each.n_iter for each in solutions),
+            stats=stats,
         )
         if not self.converged_:
             warnings.warn(

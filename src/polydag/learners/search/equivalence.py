@@ -101,4 +101,5 @@ class EquivalenceLearner(StructureLearner):
             pruned=[],
             converged=True,
             n_iter=len(found.trace),
+            stats=stats,
         )

@@ -152,6 +152,7 @@ class PC(StructureLearner):
             pruned=[(Edge(a, b, 1.0), "part of a cycle with knowledge") for a, b in result.dropped],
             converged=True,
             n_iter=len(result.levels),
+            stats=stats,
         )
 
 

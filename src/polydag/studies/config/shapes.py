@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 from polydag.errors import UsageError
 from polydag.studies.data.addresses import public
 
+AUTO = "auto"  # the method is chosen by the data
 MISSING = ("error", "drop", "impute")
 LINKED = "Linked rows (for every shape of data)"
 TASKS = "Tasks (--as tasks)"
@@ -66,7 +67,8 @@ class Config(ABC):
     data : tuple of str
         Files or database addresses, as given; relative paths start from the current folder.
     method : str
-        A key of `polydag.studies.methods.METHODS`, or the name of a registered learner.
+        A key of `polydag.studies.methods.METHODS`, or the name of a registered learner; "auto" (default) is
+        decided by the data.
     query : str, optional
         The SELECT, for a database.
     columns : tuple of str, optional
@@ -114,7 +116,7 @@ class Config(ABC):
         "data", "data", "Files (CSV, Parquet, Arrow) or database addresses.", default=dataclasses.MISSING
     )
     method: str = option(
-        "--method", "text", "How to learn; the methods are listed below.", short="-m", default=""
+        "--method", "text", "How to learn; the methods are listed below.", short="-m", default=AUTO
     )
     query: str | None = option("--query", "text", "The SELECT, where DATA is a database address.")
     columns: tuple[str, ...] | None = option(
@@ -181,8 +183,6 @@ class Config(ABC):
     jobs: int = option("--jobs", "positive", "Processes that may run at once.", short="-j", default=1)
 
     def __post_init__(self) -> None:
-        if not self.method:
-            object.__setattr__(self, "method", self.default_method)
         if not self.data:
             raise UsageError("A study needs data: name at least one file or database address.")
         if self.missing not in MISSING:
@@ -217,11 +217,6 @@ class Config(ABC):
         """Whether rows are declared to depend on each other."""
         return any(value is not None for value in (self.groups, self.links, self.coords))
 
-    @property
-    @abstractmethod
-    def default_method(self) -> str:
-        """The method where none is named."""
-
     def seeded(self) -> Self:
         """With a seed, drawn by the system where none is given."""
         return self if self.seed is not None else dataclasses.replace(self, seed=secrets.randbelow(2**31))
@@ -232,13 +227,6 @@ class TableConfig(Config):
     """A study of one table; several files with the same columns are put together."""
 
     shape: ClassVar[str] = "table"
-
-    @property
-    def default_method(self) -> str:
-        """NOTEARS; for linked rows GES, and block coordinate descent where their order is known."""
-        if self.is_linked:
-            return "ges" if self.order is None else "bcd"
-        return "notears"
 
 
 @dataclass(frozen=True)
@@ -253,11 +241,6 @@ class PartiesConfig(Config):
         require_different(self.data, "party")
         if len(self.data) < 2:
             raise UsageError("Parties are several: name one file for each, at least two.")
-
-    @property
-    def default_method(self) -> str:
-        """NOTEARS by ADMM."""
-        return "admm"
 
 
 @dataclass(frozen=True)
@@ -284,11 +267,6 @@ class TasksConfig(Config):
                 f"--task-column divides one table into tasks; {len(self.data)} were named. "
                 "Without it every file is a task."
             )
-
-    @property
-    def default_method(self) -> str:
-        """The posterior of every edge in every task."""
-        return "posterior"
 
 
 SHAPES: dict[str, type[Config]] = {kind.shape: kind for kind in (TableConfig, PartiesConfig, TasksConfig)}

@@ -22,6 +22,5 @@ def findings(learner: Any, source: Any, config: Config) -> Findings:
     several = "Each bootstrap resample summed the parties' statistics again, under the same protection."
     return Findings(
         notes=(several,) if hasattr(source, "parties") else (),
-        probabilities=again.frequencies_.to_numpy(),
-        tables={"bootstrap": again.edges_},
+        confidence=again.confidence_,
     )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from polydag.studies.config.fields import overlaid
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from polydag.confidence import Confidence
+    from polydag.regression import Coefficients
     from polydag.studies.result import Removed
 
 
@@ -37,7 +37,8 @@ class Findings:
     settings: Mapping[str, Any] = field(default_factory=dict)
     n_iter: int | None = None
     pruned: tuple[Removed, ...] = ()
-    probabilities: NDArray[np.float64] | None = None
+    coefficients: Coefficients | None = None
+    confidence: Confidence | None = None
     mean_of: str = ""
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
@@ -53,7 +54,8 @@ class Findings:
             settings=overlaid(self.settings, other.settings),
             n_iter=self.n_iter if other.n_iter is None else other.n_iter,
             pruned=(*self.pruned, *other.pruned),
-            probabilities=self.probabilities if other.probabilities is None else other.probabilities,
+            coefficients=self.coefficients if other.coefficients is None else other.coefficients,
+            confidence=self.confidence if other.confidence is None else other.confidence,
             mean_of=other.mean_of or self.mean_of,
             tables={**self.tables, **other.tables},
             documents={**self.documents, **other.documents},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from polydag.confidence import Confidence
 from polydag.studies.findings.interface import Findings
 
 if TYPE_CHECKING:
@@ -25,9 +26,16 @@ def findings(model: Any, source: Any) -> Findings:
         documents["party_weights"] = party_weights(model)
     return Findings(
         notes=(model.protection_, _ONE_PROCESS),
-        probabilities=getattr(model, "votes_", None),
+        confidence=_votes(model, len(source.parties)),
         documents=documents,
     )
+
+
+def _votes(model: Any, n: int) -> Confidence | None:
+    """The share of the parties that found each edge by themselves, where they voted."""
+    if not hasattr(model, "votes_"):
+        return None
+    return Confidence(model.graph_.names, model.votes_, "votes", n=n)
 
 
 def party_weights(model: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def findings(model: Any, source: Any) -> Findings:
     return Findings(
         notes=undirected(found.names, found.probabilities, model.threshold),
         settings={"method": found.method},
-        probabilities=found.probabilities,
+        confidence=found.confidence,
         tables={"posterior": edge_table(found), "parents": parent_table(found)},
     )
 

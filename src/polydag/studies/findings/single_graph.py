@@ -17,9 +17,15 @@ def findings(model: Any, source: Any) -> Findings:
     return Findings(
         notes=cautions(measures),
         measures=measures,
+        coefficients=getattr(model, "coefficients_", None) if _is_linear(model) else None,
         n_iter=getattr(model, "n_rounds_", getattr(model, "n_iter_", None)),
         pruned=_removed(model),
     )
+
+
+def _is_linear(model: Any) -> bool:
+    """Whether the weights of a learner's graph are coefficients; those of a posterior are probabilities."""
+    return not (hasattr(model, "posterior_") or hasattr(model, "posteriors_"))
 
 
 def measures_of(model: Any) -> dict[str, float]:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from polydag.confidence import Confidence
 from polydag.studies.findings.interface import Findings
 from polydag.studies.findings.posterior import LIKELY, edge_table, listed, undirected
 
@@ -28,7 +29,7 @@ def findings(model: Any, source: Any) -> Findings:
         first_notes=(f"Tasks: {sizes}.",),
         notes=_sentences(model),
         settings={"method": model.posteriors_[0].method},
-        probabilities=model.raw_weights_,
+        confidence=Confidence(model.posteriors_[0].names, model.raw_weights_, "probability"),
         mean_of=f"{count} tasks" if count > 1 else "",
         tables=_tables(model),
         documents=_graphs(model),
