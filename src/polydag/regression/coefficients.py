@@ -7,13 +7,15 @@ scatter about the mean. They hold for the graph as given and do not account for 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydag.arrays import Array, Index, Mask
+from polydag.arrays import Array, Mask
 from polydag.graph import Graph
-from polydag.stats import GaussianStats, Regimes
+from polydag.stats import GaussianStats, MixedStats, Regimes
+from polydag.stats.mixed import indicator_names
 
 
 class Coefficients(NamedTuple):
@@ -35,7 +37,7 @@ class Coefficients(NamedTuple):
 
 
 def coefficients(graph: Graph, stats: Any) -> Coefficients:
-    """The coefficients of the directed edges whose target has no undirected edge; none for labels.
+    """The coefficients of the directed edges whose target has no undirected edge, between numbers.
 
     The coefficient of a parent depends on the other parents, which an undirected edge leaves open.
 
@@ -49,14 +51,21 @@ def coefficients(graph: Graph, stats: Any) -> Coefficients:
     shape = graph.adjacency.shape
     found = Coefficients(*(np.full(shape, np.nan) for _ in Coefficients._fields))
     part = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
-    if not isinstance(part, GaussianStats):
+    labels: Collection[str] = part.levels if isinstance(part, MixedStats) else ()
+    if not isinstance(part, GaussianStats | MixedStats):
         return found
     undirected: Mask = np.any(graph.adjacency & graph.adjacency.T, axis=0)
     for j, name in enumerate(graph.names):
-        parents = np.flatnonzero(graph.adjacency[:, j])
-        if len(parents) and not undirected[j]:
-            own = stats.for_node(name) if isinstance(stats, Regimes) else stats
-            _regress(own, parents, j, found)
+        parents = [graph.names[i] for i in np.flatnonzero(graph.adjacency[:, j])]
+        if not parents or undirected[j] or name in labels:
+            continue
+        own = stats.for_node(name) if isinstance(stats, Regimes) else stats
+        family, *of_columns = _regress(_moments(own, [*parents, name]))
+        for parent in parents:
+            if parent not in labels:
+                k = family.index(parent)
+                for array, values in zip(found, of_columns, strict=True):
+                    array[graph.index(parent), j] = values[k]
     return found
 
 
@@ -67,16 +76,21 @@ def from_weights(graph: Graph) -> Coefficients:
     return Coefficients(np.where(directed, graph.weights, np.nan), unknown, unknown)
 
 
-def _regress(stats: GaussianStats, parents: Index, j: int, found: Coefficients) -> None:
-    S, n = stats.covariance, stats.n
-    scale = np.sqrt(np.diag(S))
-    R = S / np.outer(scale, scale)
-    inverse = np.linalg.pinv(R[np.ix_(parents, parents)], hermitian=True)
-    beta = inverse @ R[parents, j]
-    residual = max(1.0 - beta @ R[parents, j], 0.0)
-    freedom = n - len(parents) - 1
-    errors = np.sqrt(residual / freedom * np.diag(inverse)) if freedom > 0 else np.full(len(parents), np.nan)
-    units = scale[j] / scale[parents]
-    found.standardized[parents, j] = beta
-    found.raw[parents, j] = beta * units
-    found.standard_errors[parents, j] = errors * units
+def _moments(stats: GaussianStats | MixedStats, names: list[str]) -> GaussianStats:
+    """The moments of some columns, labels by their indicators; the last stays the last."""
+    if isinstance(stats, GaussianStats):
+        return stats.select(names)
+    return stats.moments.select([*indicator_names(names[:-1], stats.levels), names[-1]])
+
+
+def _regress(stats: GaussianStats) -> tuple[tuple[str, ...], Array, Array, Array]:
+    """The last column on the others: their names, coefficients, standardised ones, standard errors."""
+    scale = np.sqrt(np.diag(stats.covariance))
+    R = stats.correlation
+    inverse = np.linalg.pinv(R[:-1, :-1], hermitian=True)
+    beta = inverse @ R[:-1, -1]
+    residual = max(1.0 - float(beta @ R[:-1, -1]), 0.0)
+    freedom = stats.n - len(R)
+    errors = np.sqrt(residual / freedom * np.diag(inverse)) if freedom > 0 else np.full(len(beta), np.nan)
+    units = scale[-1] / scale[:-1]
+    return stats.names, beta * units, beta, errors * units
