@@ -66,13 +66,19 @@ def test_bootstrap_frequencies_cover_pairs_outside_the_graph(run: Path) -> None:
     assert {(p.a, p.b) for p in found.pairs if p.edge} == {
         (i, j) for i, j in np.argwhere(np.triu(graph.adjacency | graph.adjacency.T)).tolist()
     }
-    for row in files.rows("bootstrap.csv"):
-        if float(row["adjacent"]) >= 0.05:
-            i, j = sorted((graph.index(row["source"]), graph.index(row["target"])))
-            pair = next(p for p in found.pairs if (p.a, p.b) == (i, j))
-            assert pair.adjacent == float(row["adjacent"])
-            own = pair.forward if graph.index(row["source"]) == i else pair.backward
-            assert own == float(row["frequency"])
+    rows = files.rows("pairs.csv")
+    assert len(rows) > graph.n_edges
+    for row in rows:
+        i, j = graph.index(row["a"]), graph.index(row["b"])
+        pair = next(p for p in found.pairs if (p.a, p.b) == (i, j))
+        assert (pair.adjacent, pair.forward, pair.backward) == tuple(
+            float(row[column]) for column in ("adjacent", "forward", "backward")
+        )
+    weighted = [p for p in found.pairs if p.weight is not None]
+    assert weighted
+    for pair in weighted:
+        assert pair.weight_low < pair.weight < pair.weight_high  # type: ignore[operator]
+        assert pair.standardised is not None
 
 
 def test_a_table_of_pairs_prevails_over_everything_else() -> None:

@@ -15,7 +15,8 @@ from polydag.graph import Graph
 from polydag.report.run_files import Row, RunFiles, number
 
 LEAST = 0.05  # pairs less probable than this, and not in the graph, are left out
-PROBABILITY, FREQUENCY, NONE = "probability", "frequency", ""
+PROBABILITY, NONE = "probability", ""
+_TWO_SIDED = 1.96  # standard errors either side of a coefficient, for 95 %
 _ARROW, _BACK, _LINE, _NO_EDGE = 1, 2, 3, 0
 
 
@@ -87,18 +88,28 @@ def _add_confidence(files: RunFiles, where: Mapping[str, int], suffix: str, foun
                 r_hat=number(row.get("r_hat")),
                 ess=number(row.get("ess")),
             )
+        _add_diagnostics(files.rows("posterior.csv"), where, found)
         return rows[0].get("kind") or PROBABILITY
     if rows := files.rows(f"edges{suffix}.csv") if suffix else files.rows("posterior.csv"):
         _from_directions(where, rows, "probability", found)
         return PROBABILITY
-    if rows := files.rows("bootstrap.csv"):
-        _from_directions(where, rows, "frequency", found)
-        return FREQUENCY
     rows = files.rows("edges.csv")
     if any(number(row.get("probability")) is not None for row in rows):
         _from_directions(where, rows, "probability", found)
         return PROBABILITY
     return NONE
+
+
+def _add_diagnostics(rows: list[Row], where: Mapping[str, int], found: Found) -> None:
+    """How well chains know a pair: the worse of both directions."""
+    for row in rows:
+        key, _ = _key(where, row["source"], row["target"])
+        if key in found:
+            old = found[key]
+            found[key] = old._replace(
+                r_hat=_worst(max, old.r_hat, number(row.get("r_hat"))),
+                ess=_worst(min, old.ess, number(row.get("ess"))),
+            )
 
 
 def _from_directions(where: Mapping[str, int], rows: list[Row], column: str, found: Found) -> None:
@@ -140,11 +151,12 @@ def _add_weights(files: RunFiles, where: Mapping[str, int], found: Found, kind: 
         weight, probability = number(row.get("weight")), number(row.get("probability"))
         if weight is None or (kind == PROBABILITY and weight == probability):
             continue
+        error = number(row.get("standard_error"))
         found[key] = found[key]._replace(
             weight=weight,
-            standardised=number(row.get("standardised")),
-            weight_low=number(row.get("weight_low")),
-            weight_high=number(row.get("weight_high")),
+            standardised=number(row.get("standardized")),
+            weight_low=None if error is None else weight - _TWO_SIDED * error,
+            weight_high=None if error is None else weight + _TWO_SIDED * error,
         )
 
 
