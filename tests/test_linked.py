@@ -384,14 +384,18 @@ def test_the_command_line(files: Path) -> None:
     [
         (["--links", "named.csv"], 3, "--row-ids"),
         (["--links", "named.csv", "--row-ids", "nobody"], 3, "nobody"),
-        (["--groups", "school", "--links", "named.csv"], 2, "one of --groups, --links and --coords"),
+        (
+            ["--groups", "school", "--links", "named.csv"],
+            2,
+            "one of --groups, --links, --coords and --covariance",
+        ),
         (["--groups", "school", "--order", "x0,x1"], 3, "order lacks x2"),
         (["--groups", "school", "--order", "x0,x1", "--method", "ges"], 2, "--order is for the method bcd"),
         (["--groups", "school", "--method", "bcd"], 2, "needs a known order"),
         (
             ["--groups", "school", "--method", "ges", "--set", "colour=1"],
             2,
-            "of rows: structure, correlation, lambda2, n_permutations",
+            "of rows: structure, correlation, share, lambda2, n_permutations",
         ),
         (["--links", "strange.csv", "--row-ids", "pupil"], 3, "do not exist: 'p1000'"),
         (["--links", "narrow.csv", "--row-ids", "pupil"], 3, "has one column"),

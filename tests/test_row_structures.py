@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, null_space
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
+from typer.testing import CliRunner
 
 from polydag import BOSS, Graph, LinkedRows, LinkedRowsDAG, RowDecorrelator, metrics, simulate
+from polydag.cli.main import app
+from polydag.data import read_relationships
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.rows import Links
 from polydag.rows.block_descent import Problem
@@ -262,11 +268,114 @@ def test_a_dense_relationship_matrix_from_markers() -> None:
     assert rows.decorrelation_.before.dependent
 
 
+def written(folder: Path, K: np.ndarray, form: str) -> Path:
+    """A relationship matrix as GCTA, PLINK (triangle, square) or a table of pairs writes it."""
+    people = [f"p{i}" for i in range(len(K))]
+    lower = [(i, j) for i in range(len(K)) for j in range(i + 1)]
+    ids = "".join(f"family{i // 4} {name}\n" for i, name in enumerate(people))
+    if form == "grm.gz":
+        (folder / "study.grm.id").write_text(ids)
+        with gzip.open(folder / "study.grm.gz", "wt") as file:
+            file.writelines(f"{i + 1}\t{j + 1}\t1000\t{K[i, j]}\n" for i, j in lower)
+    elif form == "csv":
+        lines = [f"{people[i]},{people[j]},{K[i, j]}" for i, j in lower if K[i, j]]
+        (folder / "study.csv").write_text("a,b,value\n" + "\n".join(lines) + "\n")
+    else:
+        (folder / "study.rel.id").write_text("#FID IID\n" + ids)
+        rows = [K[i] if form == "square" else K[i, : i + 1] for i in range(len(K))]
+        (folder / "study.rel").write_text("\n".join("\t".join(map(str, row)) for row in rows) + "\n")
+    return folder / f"study.{form if form in ('grm.gz', 'csv') else 'rel'}"
+
+
+@pytest.mark.parametrize("form", ["grm.gz", "csv", "triangle", "square"])
+def test_relationship_files(form: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 20)).round(2)
+    K = (A @ A.T / 20).round(6)
+    found = read_relationships(written(tmp_path, K, form))
+    order = [f"p{i}" for i in (4, 0, 5, 1)]
+    own = found.of(order, "study")
+    own = own.toarray() if hasattr(own, "toarray") else own
+    np.testing.assert_allclose(own, K[np.ix_([4, 0, 5, 1], [4, 0, 5, 1])])
+    with pytest.raises(DataError, match="no relationships of nobody"):
+        found.of(["nobody"], "study")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.grm.id": "1 x\n1 y\n", "a.grm": "1 1 9 1\n2 1 9 0.5\n"}, "lacks the relationship of y and y"),
+        ({"a.grm.id": "1 x\n", "a.grm": "1 2 9 1\n"}, "line 1: expected two individuals from 1 to 1"),
+        ({"a.grm.id": "1 x\n", "a.grm": "one 1 9 1\n"}, "line 1: 'one 1 9 1' are not numbers"),
+        ({"a.grm": "1 1 9 1\n"}, "a.grm.id: no such file"),
+        ({"a.rel.id": "1 x\n1 y\n", "a.rel": "1\n"}, "neither a square matrix of 2"),
+        ({"a.rel.id": "1 x\n2 x\n", "a.rel": "1\n"}, "x occurs twice"),
+        ({"a.csv": "a,b\nx,y\n"}, "expected three columns"),
+        ({"a.csv": "a,b,r\nx,y,much\n"}, "must be numbers"),
+        ({"a.csv": "a,b,r\nx,y,0.5\ny,x,0.4\n"}, "two different relationships"),
+    ],
+)
+def test_relationship_files_that_are_wrong(files: dict[str, str], said: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=said):
+        read_relationships(tmp_path / list(files)[-1])
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    K = family_kinship(20)
+    written(tmp_path, K, "grm.gz")
+    rng = np.random.default_rng(0)
+    X = np.linalg.cholesky(0.7 * K + 0.3 * np.eye(80)) @ rng.standard_normal((80, 5))
+    table = pd.DataFrame(X, columns=list("abcde")).assign(
+        person=[f"p{i}" for i in range(80)],
+        patient=np.arange(80) // 4,
+        visit=np.tile([0.0, 1.0, 3.0, 7.0], 20),
+    )
+    table.to_csv("people.csv", index=False)
+    pairs = [
+        (f"p{4 * f}", f"p{4 * f + k}", "near" if k == 1 else "far") for f in range(20) for k in (1, 2, 3)
+    ]
+    pd.DataFrame(pairs, columns=["u", "v", "kind"]).to_csv("pairs.csv", index=False)
+
+    def fit(*options: str) -> Any:
+        line = [
+            "fit",
+            "people.csv",
+            "--columns",
+            "a,b,c,d,e",
+            "--method",
+            "ges",
+            "--seed",
+            "1",
+            "-q",
+            *options,
+        ]
+        return CliRunner().invoke(app, line)
+
+    done = fit("--covariance", "study.grm.gz", "--row-ids", "person")
+    assert done.exit_code == 0, done.output
+    assert "known (h2" in done.output.replace("\n", " ")
+    done = fit("--groups", "patient", "--time", "visit", "--set", "structure=decay")
+    assert done.exit_code == 0, done.output
+    assert "decay (length" in " ".join(done.output.split())
+    done = fit("--links", "pairs.csv", "--row-ids", "person", "--set", "structure=kinds")
+    assert done.exit_code == 0, done.output
+    assert "kinds (far" in " ".join(done.output.split())
+    for options, code, said in (
+        (("--covariance", "study.grm.gz"), 2, "needs --row-ids"),
+        (("--time", "visit", "--links", "pairs.csv", "--row-ids", "person"), 2, "give --groups as well"),
+        (("--covariance", "study.grm.gz", "--row-ids", "patient"), 3, "occurs twice"),
+    ):
+        failed = fit(*options)
+        assert failed.exit_code == code
+        assert said in " ".join(failed.output.split())
+
+
 def test_kinds_of_links_have_their_own_correlation() -> None:
     rng = np.random.default_rng(0)
     kind = {(0, 1): "parents", (2, 3): "siblings"} | {(a, b): "generations" for a in (0, 1) for b in (2, 3)}
-    import pandas as pd
-
     pairs = pd.DataFrame(
         [(4 * f + a, 4 * f + b, name) for f in range(80) for (a, b), name in kind.items()],
         columns=["u", "v", "kind"],

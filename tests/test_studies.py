@@ -202,7 +202,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(config: Co
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"groups": "a", "coords": "x,y:5"}, "one of --groups, --links and --coords"),
+        ({"groups": "a", "coords": "x,y:5"}, "one of --groups, --links, --coords and --covariance"),
         ({"row_ids": "id"}, "--row-ids names the rows for --links"),
         ({"covariates": ("age",)}, "--covariates is for linked rows"),
         ({"links": "l.csv", "missing": "drop"}, "row numbers would shift"),

@@ -90,11 +90,16 @@ class Config(ABC):
     groups : str, optional
         The column with group labels; or a file with a line for each row, whose last column holds them.
     links : str, optional
-        A file whose first two columns are pairs of linked rows.
+        A file whose first two columns are pairs of linked rows; a column `kind` says of what kind each is.
     coords : str, optional
         Columns with coordinates and the number of nearest neighbours, as `lon,lat:5`.
+    time : str, optional
+        With `groups`, the column with the time of each row.
+    covariance : str, optional
+        A file of relationships between rows, see `polydag.data.read_relationships`.
     row_ids : str, optional
-        The column with the row names that `links` uses; row numbers from 1 by default.
+        The column with the row names that `links` or `covariance` uses; row numbers from 1 by default, for
+        `links`.
     covariates : tuple of str, optional
         Columns on which the means of linked rows depend.
     order : tuple of str, optional
@@ -161,8 +166,17 @@ class Config(ABC):
     coords: str | None = option(
         "--coords", "text", "X,Y:K links each row with its K nearest neighbours.", panel=LINKED
     )
+    time: str | None = option(
+        "--time", "text", "With --groups, the column with the time of each row (panels).", panel=LINKED
+    )
+    covariance: str | None = option(
+        "--covariance",
+        "file",
+        "Relationships of the rows: a .grm.gz or .rel file, or pairs with a value each.",
+        panel=LINKED,
+    )
     row_ids: str | None = option(
-        "--row-ids", "text", "The column with the row names that --links uses.", panel=LINKED
+        "--row-ids", "text", "The column with the row names that --links or --covariance uses.", panel=LINKED
     )
     covariates: tuple[str, ...] | None = option(
         "--covariates", "names", "Columns on which the means depend; not variables.", panel=LINKED
@@ -196,15 +210,25 @@ class Config(ABC):
         self._check_links()
 
     def _check_links(self) -> None:
-        if sum(value is not None for value in (self.groups, self.links, self.coords)) > 1:
+        if sum(value is not None for value in self._ways) > 1:
             raise UsageError(
-                "Give one of --groups, --links and --coords: rows are linked in one of these ways."
+                "Give one of --groups, --links, --coords and --covariance: rows are linked in one of "
+                "these ways."
             )
-        if self.row_ids is not None and self.links is None:
-            raise UsageError("--row-ids names the rows for --links; give --links as well.")
+        if self.row_ids is not None and self.links is None and self.covariance is None:
+            raise UsageError(
+                "--row-ids names the rows for --links or --covariance; give one of these as well."
+            )
+        if self.covariance is not None and self.row_ids is None:
+            raise UsageError(
+                "--covariance needs --row-ids, the column that names the rows as that file does."
+            )
+        if self.time is not None and self.groups is None:
+            raise UsageError("--time orders the rows within groups; give --groups as well.")
         if self.covariates is not None and not self.is_linked:
             raise UsageError(
-                "--covariates is for linked rows: add --groups, --links or --coords. For independent rows, "
+                "--covariates is for linked rows: add --groups, --links, --coords or --covariance. For "
+                "independent rows, "
                 "keep the columns as variables."
             )
         if self.links is not None and self.row_ids is None and self.missing == "drop":
@@ -215,7 +239,11 @@ class Config(ABC):
     @property
     def is_linked(self) -> bool:
         """Whether rows are declared to depend on each other."""
-        return any(value is not None for value in (self.groups, self.links, self.coords))
+        return any(value is not None for value in self._ways)
+
+    @property
+    def _ways(self) -> tuple[str | None, ...]:
+        return self.groups, self.links, self.coords, self.covariance
 
     def seeded(self) -> Self:
         """With a seed, drawn by the system where none is given."""

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polydag.errors import DataError
 from polydag.studies.data.addresses import is_database
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from polydag.data import Table
     from polydag.knowledge import Knowledge
-    from polydag.rows import Links
     from polydag.stats import GaussianStats
     from polydag.studies.config.shapes import Config
 
@@ -31,8 +30,8 @@ class Inputs:
     ----------
     tables : mapping of name to Table or GaussianStats
         One table, or one for each party or task; of large files, only the statistics.
-    links : mapping of name to Links or str
-        For linked rows: the links of each table, or the column with its groups.
+    links : mapping of name to mapping
+        For linked rows: how those of each table are linked, as arguments of `LinkedRows`.
     source : str
         What errors about "the data" should name; "" where tables are named one by one.
     knowledge : Knowledge, optional
@@ -48,7 +47,7 @@ class Inputs:
     knowledge: Knowledge | None
     sha256: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    links: Mapping[str, Links | str] | None = None
+    links: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def n(self) -> float:

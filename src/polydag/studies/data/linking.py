@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError, UsageError
@@ -23,9 +23,18 @@ if TYPE_CHECKING:
 _GROUP, _ROW = "\0group", "\0row"
 
 
+class Pair(NamedTuple):
+    """Two linked rows, and of what kind the link is."""
+
+    first: str
+    second: str
+    kind: str | None
+
+
 def link_columns(config: Config) -> tuple[str, ...]:
     """The columns of the data that say how its rows are linked; they are not variables."""
-    named = [*_row_labels(config), *_coordinates(config)[0], *(config.covariates or ())]
+    times = [] if config.time is None else [config.time]
+    named = [*_row_labels(config), *times, *_coordinates(config)[0], *(config.covariates or ())]
     return tuple(dict.fromkeys(named))
 
 
@@ -63,7 +72,8 @@ def require_links_fit(config: Config) -> None:
 
 def require_row_labels(config: Config, frame: pd.DataFrame, source: str) -> None:
     """Raise where a group, a row's name or an intervention would have to be imputed."""
-    names = [*_row_labels(config), *([config.interventions] if config.interventions else [])]
+    others = [config.interventions, config.time]
+    names = [*_row_labels(config), *(name for name in others if name)]
     for name in names:
         if name in frame.columns and (lost := int(frame[name].isna().sum())):
             raise DataError(
@@ -104,11 +114,12 @@ def variables(config: Config, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def linked_frame(config: Config, table: Table) -> pd.DataFrame:
-    """The columns that `LinkedRows` takes: variables, covariates, and a column of groups."""
-    group = [] if config.groups is None or groups_in_file(config) else [config.groups]
+    """The columns that `LinkedRows` takes: variables, covariates, and columns of groups and times."""
+    labels = [] if config.groups is None or groups_in_file(config) else [config.groups]
+    labels += [] if config.time is None else [config.time]
     kept = [*variables(config, table.names), *(config.covariates or ())]
     _require_numbers(table.frame, kept, table.source)
-    return table.frame[[*kept, *group]].reset_index(drop=True)
+    return table.frame[[*kept, *labels]].reset_index(drop=True)
 
 
 def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> None:
@@ -120,27 +131,46 @@ def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> 
         )
 
 
-def links_of(config: Config, tables: Mapping[str, Table], sha256: dict[str, str]) -> dict[str, Links | str]:
-    """The links of each table's rows; the name of a column stands for its groups."""
-    from polydag.rows import Links
-
+def links_of(
+    config: Config, tables: Mapping[str, Table], sha256: dict[str, str]
+) -> dict[str, dict[str, Any]]:
+    """How each table's rows are linked, as arguments of `LinkedRows`."""
     if config.links is not None:
-        return _named_links(config, tables, sha256)
+        return {name: {"links": own} for name, own in _named_links(config, tables, sha256).items()}
+    if config.covariance is not None:
+        return _covariances(config, tables, sha256)
     if config.coords is not None:
         names, count = _coordinates(config)
         points = {name: table.frame[names].to_numpy(dtype=float) for name, table in tables.items()}
-        return {name: Links.from_coordinates(own, count) for name, own in points.items()}
-    assert config.groups is not None
+        return {name: {"coordinates": own, "neighbours": count} for name, own in points.items()}
+    time = {} if config.time is None else {"time": config.time}
     if not groups_in_file(config):
-        return dict.fromkeys(tables, config.groups)
-    return {name: Links.from_groups(table.frame[_GROUP]) for name, table in tables.items()}
+        return {name: {"groups": config.groups, **time} for name in tables}
+    return {name: {"groups": table.frame[_GROUP].tolist(), **time} for name, table in tables.items()}
 
 
-def _named_links(
+def _covariances(
     config: Config, tables: Mapping[str, Table], sha256: dict[str, str]
-) -> dict[str, Links | str]:
-    from polydag.rows import Links
+) -> dict[str, dict[str, Any]]:
+    from polydag.data.relationships import read_relationships
 
+    assert config.covariance is not None
+    assert config.row_ids is not None  # see Config
+    sha256[config.covariance] = file_sha256(config.covariance)
+    found = read_relationships(config.covariance)
+    rows = {
+        name: [_row_name(value) for value in table.frame[config.row_ids]] for name, table in tables.items()
+    }
+    for name, own in rows.items():
+        if len(set(own)) < len(own):
+            twice = next(row for row in own if own.count(row) > 1)
+            raise DataError(
+                f"{name}, column {config.row_ids}: {twice} occurs twice; names of rows must differ."
+            )
+    return {name: {"covariance": found.of(own, config.covariance)} for name, own in rows.items()}
+
+
+def _named_links(config: Config, tables: Mapping[str, Table], sha256: dict[str, str]) -> dict[str, Links]:
     assert config.links is not None
     sha256[config.links] = file_sha256(config.links)
     column = _ROW if config.row_ids is None else config.row_ids
@@ -149,19 +179,24 @@ def _named_links(
     if config.missing == "drop":
         present = {row for own in rows.values() for row in own}
         left_out = _all_rows(config) - present
-        pairs = [pair for pair in pairs if left_out.isdisjoint(pair)]
+        pairs = [pair for pair in pairs if left_out.isdisjoint(pair[:2])]
     try:
-        own_pairs = _divided(pairs, rows, config)
-        return {name: Links.from_edges(own_pairs[name], own) for name, own in rows.items()}
+        divided = _divided(pairs, rows, config)
+        return {name: _network(divided[name], own) for name, own in rows.items()}
     except DataError as error:
         known = "row numbers from 1" if config.row_ids is None else f"the column {config.row_ids}"
         hint = "" if config.row_ids else " Say with --row-ids which column names the rows."
         raise DataError(f"{config.links}, with rows named by {known}: {error}{hint}") from None
 
 
-def _divided(
-    pairs: list[tuple[str, str]], rows: Mapping[str, list[str]], config: Config
-) -> dict[str, list[tuple[str, str]]]:
+def _network(pairs: list[Pair], rows: list[str]) -> Links:
+    from polydag.rows import Links
+
+    kinds = [pair.kind for pair in pairs] if pairs and pairs[0].kind is not None else None
+    return Links.from_edges([pair[:2] for pair in pairs], rows, kinds=kinds)
+
+
+def _divided(pairs: list[Pair], rows: Mapping[str, list[str]], config: Config) -> dict[str, list[Pair]]:
     """The pairs of each table; a link between tables is an error, and an unknown row goes to the first."""
     first = next(iter(rows))
     if len(rows) == 1:
@@ -173,18 +208,19 @@ def _divided(
                 raise DataError(
                     f"The row {row!r} is in {table_of[row]} and in {name}; row names must differ."
                 )
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in rows}
+    found: dict[str, list[Pair]] = {name: [] for name in rows}
     what = {"parties": "parties", "tasks": "tasks"}[config.shape]
-    for a, b in pairs:
+    for pair in pairs:
+        a, b, _ = pair
         homes = {table_of[row] for row in (a, b) if row in table_of}
         if len(homes) > 1:
             raise DataError(f"{a!r} and {b!r} are in different {what}; links must stay within one.")
-        found[homes.pop() if homes else first].append((a, b))
+        found[homes.pop() if homes else first].append(pair)
     return found
 
 
-def _pairs(path: str) -> list[tuple[str, str]]:
-    """The first two columns of a file, as names of rows."""
+def _pairs(path: str) -> list[Pair]:
+    """The first two columns of a file, as names of rows, and the column `kind`, where there is one."""
     origin, reader = find_reader(path, None)
     frame = reader.frame(origin, None)
     if frame.shape[1] < 2:
@@ -192,7 +228,9 @@ def _pairs(path: str) -> list[tuple[str, str]]:
     ends = frame.iloc[:, :2]
     if (lacking := ends.isna().any(axis=1)).any():
         raise DataError(f"{path}, {reader.locate(origin, int(lacking.argmax()))}: a link needs two rows.")
-    return [(_row_name(a), _row_name(b)) for a, b in ends.itertuples(index=False, name=None)]
+    kinds: Any = frame["kind"].astype(str) if "kind" in frame.columns[2:] else [None] * len(frame)
+    rows = ends.itertuples(index=False, name=None)
+    return [Pair(_row_name(a), _row_name(b), kind) for (a, b), kind in zip(rows, kinds, strict=True)]
 
 
 def _all_rows(config: Config) -> set[str]:

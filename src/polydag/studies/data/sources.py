@@ -70,7 +70,7 @@ def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
     config, links = plan.config, inputs.links[name]
     return LinkedRows(
         linked_frame(config, table),
-        **({"groups": links} if isinstance(links, str) else {"links": links}),
+        **links,
         covariates=None if config.covariates is None else list(config.covariates),
         random_state=config.seed,
         n_jobs=config.jobs,
