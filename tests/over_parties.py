@@ -22,16 +22,22 @@ _NETWORK, _SERIES = ("hidden", "lambda2"), ("lags", "time", "realisation")
 
 
 def learned(
-    parts: Any, *, method: str = "admm", privacy: str = "masked", min_rows: int = 1, **settings: Any
+    parts: Any,
+    *,
+    method: str = "admm",
+    privacy: str = "masked",
+    min_rows: int = 1,
+    site_effects: str = "none",
+    **settings: Any,
 ) -> Any:
-    """A fitted learner; with `method="moments"`, one that was fitted to summed statistics."""
+    """A fitted learner of rows as they are; with `method="moments"`, one fitted to summed statistics."""
     groups = [
         {name: settings.pop(name) for name in names if name in settings}
         for names in (_PRIVACY, _NETWORK, _SERIES)
     ]
     protection = Privacy(mode=privacy, **groups[0])
     named = {f"site {k}": p for k, p in enumerate(parts, start=1)} if isinstance(parts, list) else parts
-    tables = Parties(named, privacy=protection, min_rows=min_rows)
+    tables = Parties(named, privacy=protection, min_rows=min_rows, site_effects=site_effects)
     if method == "moments":
         return from_moments(tables, Series(**groups[2]), **settings)
     learner = FederatedNotears(
@@ -50,7 +56,9 @@ def from_moments(
         pooled, outcome = summed_private_moments(parties, privacy, min_rows=tables.min_rows)
     else:
         statistics: Mapping[str, Any] = {name: form.party(table, own).data for name, table in parties.items()}
-        pooled, outcome = summed_moments(statistics, privacy, min_rows=tables.min_rows)
+        pooled, outcome = summed_moments(
+            statistics, privacy, min_rows=tables.min_rows, site_effects=tables.site_effects
+        )
     found = Notears(**settings) if learner is None else clone(learner)
     found = with_knowledge(found, form.knowledge(own, pooled.names)).fit(pooled)
     found.n_rounds_, found.disclosure_ = outcome.n_rounds, outcome.disclosure

@@ -120,7 +120,7 @@ def test_the_source_gives_rows_to_learners_that_need_them() -> None:
 def test_the_source_is_resampled_and_nests(table: pd.DataFrame) -> None:
     whole = BOSS().fit(table)
     thirds = {name: batches(rows) for name, rows in test_parties.thirds(table).items()}
-    over_parties = BOSS().fit(Parties(thirds))
+    over_parties = BOSS().fit(Parties(thirds, site_effects="none"))
     test_parties.close(over_parties, whole, 1e-6)
     assert over_parties.notes_[0] == "north: The rows came in 3 batches."
     draws = Bootstrap(BOSS(), n_resamples=4, random_state=0)

@@ -15,13 +15,16 @@ from sklearn.base import clone
 
 from over_parties import learned
 from polydag import (
+    BOSS,
     GES,
     PC,
     EqualVariance,
+    FederatedNotears,
     GaussianStats,
     Graph,
     Knowledge,
     Notears,
+    Parties,
     Regimes,
     metrics,
     simulate,
@@ -29,6 +32,7 @@ from polydag import (
 from polydag.acyclicity import ACYCLICITY
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.federated.methods.interface import MethodSettings, Study
+from polydag.federated.methods.iterative import read_weights
 from polydag.federated.methods.schedules import Costs, Default, Paper, RoundSummary
 from polydag.federated.methods.voting import VotingMethod
 from polydag.federated.models.linear_coordinator import LinearCoordinator
@@ -37,6 +41,7 @@ from polydag.federated.models.regimes import variable_groups
 from polydag.federated.models.registry import MODELS
 from polydag.federated.models.unit_checks import log_scales, other_units
 from polydag.federated.protocol.programs import Ask
+from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.privacy.settings import Privacy
 
@@ -199,13 +204,17 @@ def test_columns_with_commas_do_not_mix_up_regimes(rows: pd.DataFrame) -> None:
 def test_a_question_that_leaves_out_rows_is_declined(rows: pd.DataFrame) -> None:
     stats = GaussianStats.from_data(rows[["x0", "x1"]])
     site = LinearParty(Regimes({frozenset(): stats, frozenset({"x1"}): stats}))
-    centre = {"centre": np.zeros((1, 2))}
+    centre, about = np.zeros((1, 2)), {"columns": ["x0", "x1"], "weighted": False}
+
+    def objection(regimes: object, **more: np.ndarray) -> str | None:
+        arrays = {"centre": centre, "reference": np.zeros(2), **more}
+        return site.objection({}, Ask("scatter", arrays, {**about, "regimes": regimes}))
+
     with pytest.raises(DataError, match="In some of its rows x1 was set"):
-        site.objection({}, Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": [[]]}))
-    asked = Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": [[], ["x1"]]})
-    assert site.objection({}, asked) == "2 regimes do not fit 1 centres"
-    asked = Ask("scatter", centre, {"columns": ["x0", "x1"], "regimes": 5})
-    assert site.objection({}, asked) == "the question's regimes are 5"
+        objection([[]])
+    assert objection([[], ["x1"]]) == "2 regimes do not fit 1 centres"
+    assert objection(5) == "the question's regimes are 5"
+    assert objection([[]], adjustment=np.zeros(2)) == "adjustment of shape (2,) does not fit"
 
 
 def test_a_second_round_of_moments_is_taken_only_where_digits_would_be_lost(rows: pd.DataFrame) -> None:
@@ -259,9 +268,20 @@ def test_the_papers_schedule(dag: Graph, rows: pd.DataFrame) -> None:
     assert np.abs(model.weights_[model.graph_.adjacency]).min() >= 0.3
     assert model.n_rounds_ <= 202
     assert model.graph_.is_dag
+    assert model.converged_
     assert model.history_.loc[1, "rho"] == pytest.approx(1.25e-3)
     names = set(model.disclosure_["name"])
-    assert names == {"rows", "sums", "rank", "log_scales", "squares", "parameters", "spread"}
+    assert names == {"rows", "mass", "sums", "rank", "log_scales", "squares", "parameters", "spread"}
+
+
+def test_converged_means_settled_and_without_cycles() -> None:
+    weights, history = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[7, 0.1, 0, 1, 0, 0, 0, 1.0]])
+    nothing = np.zeros((2, 2), dtype=bool)
+    result = {"weights": weights, "raw_weights": weights, "history": history}
+    result |= {"lambda_": np.array(0.1), "criterion": np.array(0.0)}
+    for settled, h, converged in ((1, 0.0, True), (0, 0.0, False), (1, 0.1, False)):
+        own = {**result, "settled": np.array([settled]), "h": np.array(h)}
+        assert read_weights(own, ("a", "b"), Masks(nothing, nothing)).converged == converged
 
 
 def test_fedavg_with_some_of_the_sites(dag: Graph, rows: pd.DataFrame) -> None:
@@ -464,11 +484,12 @@ def test_another_scale_at_one_site_is_told_with_the_column(
     units = [str(each.message) for each in told if issubclass(each.category, DataWarning)]
     assert len(units) == 1
     assert units[0].startswith("south: column x3 has a standard deviation of ")
-    assert units[0].endswith("elsewhere: compare the units.")
+    assert "elsewhere (a factor of " in units[0]
+    assert "milli- and whole units differ by 1000): compare the units." in units[0]
 
 
 @quick
-@given(seeds, st.integers(2, 12), st.floats(150, 1e6), st.booleans())
+@given(seeds, st.integers(2, 12), st.floats(15, 1e6), st.booleans())
 def test_of_parties_in_two_units_those_with_fewer_rows_are_told(
     seed: int, k: int, factor: float, smaller: bool
 ) -> None:
@@ -481,21 +502,39 @@ def test_of_parties_in_two_units_those_with_fewer_rows_are_told(
         * np.where(np.arange(k) == 0, 1 / factor if smaller else factor, 1.0)[:, None]
     )
     summed = sum(log_scales(n, each) for n, each in zip(rows, own, strict=True))
-    told = [bool(other_units(("x",), each, np.asarray(summed))) for each in own]
+    told = [bool(other_units(("x",), each, np.asarray(summed), n)) for n, each in zip(rows, own, strict=True)]
     if k == 2:
         assert any(told)
     else:
         assert told == [True] + [False] * (k - 1)
-    alike = rng.uniform(0.2, 5.0, (k, 1))
+    alike = rng.uniform(0.5, 2.0, (k, 1))
     summed = sum(log_scales(n, each) for n, each in zip(rows, alike, strict=True))
-    assert not any(other_units(("x",), each, np.asarray(summed)) for each in alike)
+    assert not any(other_units(("x",), each, np.asarray(summed), 50) for each in alike)
+
+
+@pytest.mark.parametrize("masked", ["none", "masked"])
+def test_a_clinical_factor_and_a_gain_are_named(masked: str) -> None:
+    rows = simulate.linear(simulate.dag(6, n_edges=6, random_state=0), n=400, random_state=0) + 20
+    parts = {f"p{k}": rows.iloc[k * 100 : k * 100 + 100] for k in range(4)}
+    other = parts["p2"].assign(x4=parts["p2"]["x4"] / 38.67)
+    privacy = Privacy(mode=masked)
+    with pytest.warns(DataWarning, match=r"^p2: column x4 .*mg/dL and mmol/L of cholesterol differ by 38.67"):
+        model = BOSS().fit(Parties({**parts, "p2": other}, privacy=privacy))
+    assert sum("x4" in note for note in model.notes_ if note.startswith("p2: ")) == 1
+    with pytest.warns(
+        DataWarning, match=r"^p1: standard deviations are about \S+ times those elsewhere in 6"
+    ):
+        FederatedNotears().fit(Parties({**parts, "p1": parts["p1"] * 10}, privacy=privacy))
+
+
+def test_small_parties_raise_no_alarm_about_units() -> None:
+    rows = simulate.linear(simulate.dag(6, n_edges=6, random_state=0), n=600, random_state=0)
+    Parties({f"p{k}": rows.iloc[k * 6 : k * 6 + 6] for k in range(100)}).moments()  # warnings are errors
 
 
 def test_bad_parties_are_told(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"south does not take part.*lacks x3"):
         learned({"north": rows, "south": rows.drop(columns="x3"), "west": rows})
-    with pytest.raises(DataError, match=r"site 2 does not take part.*another order"):
-        learned([rows, rows[rows.columns[::-1]], rows], method="voting")
     with pytest.raises(DataError, match=r"south: .*x2"):
         learned({"north": rows, "south": rows.assign(x2="a")})
     with pytest.raises(DataError, match=r"site 2 does not take part: It has 3 rows"):

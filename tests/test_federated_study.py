@@ -111,7 +111,6 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
 
     assert "lacks x3" in complaint(table.drop(columns="x3"))
     assert "has in addition y" in complaint(table.assign(y=1.0))
-    assert "another order" in complaint(table[table.columns[::-1]])
     assert "--columns" in complaint(table.drop(columns="x3"))
     assert "x2 holds labels ('low'), not numbers" in complaint(table.assign(x2="low"))
     assert "x2 holds labels ('1,5')" in complaint(table.assign(x2="1,5"))
@@ -123,6 +122,31 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(files: list[str], tmp_p
         runs.perform(PartiesConfig(data=tuple(files), settings={"min_rows": 10}), tmp_path / "r")
 
 
+def test_columns_in_another_order_are_realigned(files: list[str]) -> None:
+    config = PartiesConfig(data=tuple(files), seed=0)
+    first = run(config)
+    table = pd.read_csv(files[1])
+    table[table.columns[::-1]].to_csv(files[1], index=False)
+    assert run(config).graph == first.graph
+
+
+def test_site_effects_are_an_option_and_recorded(files: list[str], tmp_path: Path) -> None:
+    for name in files[1:]:
+        (pd.read_csv(name) + 3.0).to_csv(name, index=False)
+    graphs = {}
+    for method in ("boss", "admm"):
+        for effects in ("means", "none"):
+            config = PartiesConfig(data=tuple(files), method=method, site_effects=effects, seed=0)
+            result = runs.perform(config, tmp_path / f"{method} {effects}")
+            graphs[method, effects] = result.graph
+            assert result.config.site_effects == effects  # type: ignore[attr-defined]
+            if (method, effects) != ("admm", "none"):
+                assert sum("Means differ between" in note for note in result.notes) == 1
+        assert graphs[method, "means"].n_edges < graphs[method, "none"].n_edges
+    with pytest.raises(UsageError, match="'means and scales', 'random'; got 'scales'"):
+        PartiesConfig(data=tuple(files), site_effects="scales")
+
+
 def test_another_unit_becomes_a_note(files: list[str], tmp_path: Path) -> None:
     pd.read_csv(files[0]).assign(x1=lambda t: t["x1"] * 1e-4).to_csv(files[0], index=False)
     result = runs.perform(PartiesConfig(data=tuple(files), method="notears", seed=0), tmp_path / "r")
@@ -131,7 +155,7 @@ def test_another_unit_becomes_a_note(files: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["notears", "equal-variance", "ges", "boss", "pc", "posterior"])
 def test_a_method_over_parties_is_the_method_over_all_rows(files: list[str], method: str) -> None:
-    over_parties = run(PartiesConfig(data=tuple(files), method=method, seed=0))
+    over_parties = run(PartiesConfig(data=tuple(files), method=method, site_effects="none", seed=0))
     whole = run(TableConfig(data=tuple(files), method=method, seed=0))
     assert np.array_equal(over_parties.graph.adjacency, whole.graph.adjacency)
     np.testing.assert_allclose(over_parties.graph.weights, whole.graph.weights, rtol=1e-6, atol=1e-8)
@@ -538,7 +562,7 @@ def test_a_party_of_one_row_takes_part(tmp_path: Path) -> None:
     for name, part in zip(("a", "b", "c"), cuts, strict=True):
         rows.iloc[part].to_csv(tmp_path / f"{name}.csv", index=False)
     files = tuple(str(tmp_path / f"{name}.csv") for name in ("a", "b", "c"))
-    found = run(PartiesConfig(files, method="notears", seed=0))
+    found = run(PartiesConfig(files, method="notears", site_effects="none", seed=0))
     whole = learned([rows.iloc[part] for part in cuts], method="moments")
     assert found.n == 121
     assert found.graph == whole.graph_

@@ -159,6 +159,7 @@ def test_votes_at_a_penalty_that_the_sum_of_losses_chooses() -> None:
     assert model.lambda_used_ in set(model.history_["lambda_"])
     assert set(model.disclosure_["name"]) == {
         "rows",
+        "mass",
         "sums",
         "rank",
         "log_scales",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from polydag import GaussianStats, Knowledge, metrics, simulate, studies
+from polydag import FederatedNotears, GaussianStats, Knowledge, Parties, metrics, simulate, studies
 from polydag.errors import DataError, UsageError
 from polydag.learners.notears.lagged import NotearsLagged
 from polydag.losses.lagged import (
@@ -108,7 +108,37 @@ def test_finds_both_sorts_of_effects_from_rows_and_from_statistics() -> None:
     assert {"source", "target"} <= set(model.edges_.columns)
     parts = [lagged_statistics(sample.data[sample.data["realisation"] % 3 == k], 2) for k in range(3)]
     merged = clone(model).fit(parts[0] + parts[1] + parts[2])
-    assert merged.weights_ == pytest.approx(model.weights_, abs=1e-8)
+    common = NotearsLagged(2, baselines=False).fit(sample.data)
+    assert merged.weights_ == pytest.approx(common.weights_, abs=1e-8)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 100.0])
+def test_baselines_of_series_change_nothing(spread: float) -> None:
+    sample = simulate.lagged(5, n_steps=40, n_realisations=12, random_state=2)
+    names, rng = list(sample.instantaneous.names), np.random.default_rng(0)
+    level = spread * rng.normal(size=(12, 5))
+    data = sample.data.copy()
+    data[names] += level[pd.factorize(data["realisation"])[0]]
+    first, found = NotearsLagged().fit(sample.data), NotearsLagged().fit(data)
+    np.testing.assert_allclose(found.weights_, first.weights_, atol=1e-7)
+    found = {f"p{k}": data[data["realisation"] % 3 == k] for k in range(3)}
+    for learner in (NotearsLagged(), FederatedNotears(model="lagged")):
+        again = learner.fit(Parties(found))
+        np.testing.assert_allclose(again.weights_, first.weights_, atol=1e-6)
+    rows = NotearsLagged(lambda_="stability", random_state=0)
+    assert np.array_equal(rows.fit(data).graph_.adjacency, rows.fit(sample.data).graph_.adjacency)
+
+
+def test_every_series_but_the_first_costs_a_row() -> None:
+    sample = simulate.lagged(3, n_steps=20, n_realisations=4, random_state=0)
+    own, common = (lagged_statistics(sample.data, 1, baselines=each) for each in (True, False))
+    assert common.n == 4 * 19
+    assert own.n == common.n - 3
+    rows = sample.data.drop(columns=["t", "realisation"]).to_numpy().reshape(4, 20, 3)
+    centred = [
+        np.hstack([each[1:] - each[1:].mean(axis=0), each[:-1] - each[:-1].mean(axis=0)]) for each in rows
+    ]
+    np.testing.assert_allclose(own.scatter, sum(each.T @ each for each in centred), rtol=1e-9)
 
 
 def test_the_paper_setting_is_recovered() -> None:

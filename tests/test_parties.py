@@ -16,6 +16,7 @@ from polydag import (
     BayesianDiscovery,
     Bootstrap,
     EqualVariance,
+    FederatedNotears,
     GaussianStats,
     LinkedRows,
     MultitaskDiscovery,
@@ -71,7 +72,7 @@ def name(learner: Any) -> str:
 @pytest.mark.parametrize("mode", ["masked", "none"])
 @pytest.mark.parametrize("learner", NUMBERS, ids=name)
 def test_parties_of_the_parts_are_the_table(learner: Any, mode: str, table: pd.DataFrame) -> None:
-    parties = Parties(thirds(table), privacy=Privacy(mode=mode))
+    parties = Parties(thirds(table), privacy=Privacy(mode=mode), site_effects="none")
     close(learner.fit(parties), type(learner)(**learner.get_params(deep=False)).fit(table), 1e-6)
 
 
@@ -106,7 +107,10 @@ def test_the_order_of_parties_changes_nothing(table: pd.DataFrame) -> None:
 def test_columns_are_matched_by_name(table: pd.DataFrame) -> None:
     parts = thirds(table)
     moved = {**parts, "south": parts["south"][table.columns[::-1]]}
-    close(BOSS().fit(Parties(moved)), BOSS().fit(table), 1e-8)
+    close(BOSS().fit(Parties(moved)), BOSS().fit(Parties(parts)), 1e-8)
+    for method in ("admm", "fedavg", "varying", "voting"):
+        found, wanted = (FederatedNotears(method=method).fit(Parties(each)) for each in (moved, parts))
+        close(found, wanted, 1e-8)
     with pytest.raises(DataError, match="south: its columns are not those of the other parties: it lacks a"):
         BOSS().fit(Parties({**parts, "south": parts["south"].drop(columns="a")}))
 
@@ -121,12 +125,12 @@ def test_linked_rows_inside_parties() -> None:
         for party, part in {"a": X[:40], "b": X[40:60], "c": X[60:]}.items()
     }
     whole = LinkedRows(X, groups="ward", correlation=0.5)
-    found, wanted = Parties(linked).moments(), whole.moments()
+    found, wanted = Parties(linked, site_effects="none").moments(), whole.moments()
     assert isinstance(found, GaussianStats)
     assert found.mass == pytest.approx(wanted.mass)
     np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-8)
     np.testing.assert_allclose(found.scatter, wanted.scatter, rtol=1e-8, atol=1e-8)
-    close(BOSS().fit(Parties(linked)), BOSS().fit(whole), 1e-7)
+    close(BOSS().fit(Parties(linked, site_effects="none")), BOSS().fit(whole), 1e-7)
 
 
 def test_interventions_inside_parties(table: pd.DataFrame) -> None:
@@ -137,12 +141,12 @@ def test_interventions_inside_parties(table: pd.DataFrame) -> None:
         f"p{k}": InMemory(table[rows % 3 == k], interventions=[targets[row] for row in rows[rows % 3 == k]])
         for k in range(3)
     }
-    close(GES().fit(Parties(parts)), GES().fit(whole), 1e-7)
+    close(GES().fit(Parties(parts, site_effects="none")), GES().fit(whole), 1e-7)
 
 
 def test_a_bootstrap_over_parties_draws_within_each(table: pd.DataFrame) -> None:
     parts = thirds(table)
-    found = Bootstrap(BOSS(), n_resamples=3, random_state=5).fit(Parties(parts))
+    found = Bootstrap(BOSS(), n_resamples=3, random_state=5).fit(Parties(parts, site_effects="none"))
     total = np.zeros((6, 6))
     for seed in np.random.SeedSequence(5).spawn(3):
         rng = np.random.default_rng(seed)
@@ -173,7 +177,8 @@ def test_parties_as_tasks_show_their_own_statistics(table: pd.DataFrame, tmp_pat
 def test_tasks_whose_members_are_parties(table: pd.DataFrame) -> None:
     halves = {"controls": table[:150], "patients": table[150:]}
     settings = {"score": "bge", "max_parents": 2}
-    found = MultitaskDiscovery(**settings).fit({task: Parties(thirds(part)) for task, part in halves.items()})
+    parties = {task: Parties(thirds(part), site_effects="none") for task, part in halves.items()}
+    found = MultitaskDiscovery(**settings).fit(parties)
     wanted = MultitaskDiscovery(**settings).fit(halves)
     for first, second in zip(found.posteriors_, wanted.posteriors_, strict=True):
         np.testing.assert_allclose(first.probabilities, second.probabilities, atol=1e-7)

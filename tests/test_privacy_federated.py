@@ -142,7 +142,7 @@ def test_two_parties_are_told_what_to_do(rows: pd.DataFrame) -> None:
 
 
 def test_a_number_too_large_for_the_ring_is_named_and_the_study_stops(rows: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match=r"site 2 does not take part: scatter.* of column x3 cannot .* units"):
+    with pytest.raises(DataError, match=r"site 2 does not take part: means of column x3 cannot .* units"):
         learned([rows, rows.assign(x3=rows["x3"] * 1e28), rows], method="moments")
 
 

@@ -13,7 +13,7 @@ from polydag.privacy.settings import Privacy
 def open_statement() -> str:
     """For sums in the open."""
     return (
-        "NOT PRIVATE (privacy = none): whoever adds up sees each site's numbers: no rows, but covariances "
+        "NOT PRIVATE (privacy = none): whoever adds up sees each party's numbers: no rows, but covariances "
         "can be read off them exactly."
     )
 
@@ -22,8 +22,8 @@ def masked_statement(agreement: Agreement) -> str:
     """For sums under masks."""
     n = len(agreement.all_sites)
     return (
-        f"privacy = masked: whoever adds up sees sums over the {n} sites, and no site's own numbers, even "
-        f"together with up to {agreement.colluding} of the sites. The sums themselves and the graph are seen."
+        f"privacy = masked: whoever adds up sees sums over the {n} parties, and no party's own numbers, even "
+        f"together with up to {agreement.colluding} of them. The sums themselves and the graph are seen."
     )
 
 
@@ -32,12 +32,12 @@ def noise_statement(privacy: Privacy, agreement: Agreement) -> str:
     colluding = min(agreement.colluding, (len(agreement.all_sites) - 1) // 2)
     return (
         f"All that is seen is ({privacy.epsilon:g}, {privacy.delta:g})-differentially private for any one "
-        f"row, as long as no more than {colluding} sites reveal to the coordinator the noise they added."
+        f"row, as long as no more than {colluding} parties reveal to the coordinator the noise they added."
     )
 
 
 def unprotected_regimes(sites: Mapping[str, Local]) -> str:
-    """Which sites masks do not protect, since too few have rows with the same interventions; "" for none."""
+    """Which parties masks do not protect: few have rows with the same interventions; "" for none."""
     holders: dict[frozenset[str], list[str]] = {}
     for name, site in sites.items():
         for regime in known_regimes([site]):
@@ -49,5 +49,5 @@ def unprotected_regimes(sites: Mapping[str, Local]) -> str:
             sentences.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
     if not sentences:
         return ""
-    what = "show what these sites add, masked or not"
-    return f"{'. '.join(sentences)}: sums over fewer than {MIN_SITES} sites {what}."
+    what = "show what these parties add, masked or not"
+    return f"{'. '.join(sentences)}: sums over fewer than {MIN_SITES} parties {what}."

@@ -72,6 +72,13 @@ def stack(
         The column that identifies independent series, by numbers or labels. If `realisation` is "realisation"
         and there is no such column, all rows form one series.
     """
+    return stacked_series(series, lags, time=time, realisation=realisation)[0]
+
+
+def stacked_series(
+    series: pd.DataFrame, lags: int, *, time: str = TIME, realisation: str = REALISATION
+) -> tuple[pd.DataFrame, Index]:
+    """The stacked rows as in `stack`, and the number of the series to which each belongs."""
     import pandas as pd
 
     lags = check_lags(lags)
@@ -108,7 +115,15 @@ def stack(
             "Use fewer lags or longer series."
         )
     stacked = np.concatenate([values[rows - k] for k in range(lags + 1)], axis=1)
-    return pd.DataFrame(stacked, columns=list(slice_names(names, lags)))
+    return pd.DataFrame(stacked, columns=list(slice_names(names, lags))), which[rows]
+
+
+def centred_stack(
+    series: pd.DataFrame, lags: int, *, time: str = TIME, realisation: str = REALISATION
+) -> pd.DataFrame:
+    """As `stack`, with rows that are centred within each series."""
+    stacked, which = stacked_series(series, lags, time=time, realisation=realisation)
+    return stacked - stacked.groupby(which).transform("mean")
 
 
 def _named(rows: object) -> pd.DataFrame:
@@ -130,10 +145,26 @@ def _steps(frame: pd.DataFrame, time: str, which: Index) -> Array:
 
 
 def lagged_statistics(
-    series: pd.DataFrame, lags: int, *, time: str = TIME, realisation: str = REALISATION
+    series: pd.DataFrame,
+    lags: int,
+    *,
+    time: str = TIME,
+    realisation: str = REALISATION,
+    baselines: bool = False,
 ) -> GaussianStats:
-    """The statistics of the stacked rows; those of several parties can be merged with `+`."""
-    return GaussianStats.from_data(stack(series, lags, time=time, realisation=realisation))
+    """The statistics of the stacked rows; those of several parties can be merged with `+`.
+
+    With `baselines`, each series has means of its own: rows are centred within series, and every series but
+    the first costs one row.
+    """
+    stacked, which = stacked_series(series, lags, time=time, realisation=realisation)
+    whole = GaussianStats.from_data(stacked)
+    if not baselines:
+        return whole
+    labels = np.unique(which)
+    parts = [GaussianStats.from_data(stacked[which == label]).scatter for label in labels]
+    n = whole.n - len(labels) + 1
+    return GaussianStats(n, whole.mean, np.sum(parts, axis=0), whole.names, whole.mass)
 
 
 def nothing_changes_the_past(

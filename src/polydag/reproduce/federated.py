@@ -178,7 +178,7 @@ def network_graphs(sample: Sample) -> dict[str, Graph]:
 
 
 def _in_the_open(parts: Sequence[pd.DataFrame]) -> Parties:
-    return Parties(parts, privacy=Privacy(mode="none"))
+    return Parties(parts, privacy=Privacy(mode="none"), site_effects="none")  # parties of one row occur
 
 
 def as_published(parts: Sequence[pd.DataFrame]) -> Graph:

@@ -20,8 +20,10 @@ from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
+from polydag.federated.models.site_comparison import Comparison
+from polydag.federated.models.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
 from polydag.federated.session import Outcome, one_after_the_other
-from polydag.parameters import check, whole
+from polydag.parameters import check, one_of, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
 from polydag.sources.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
@@ -34,9 +36,10 @@ from polydag.stats.mixed import Levels, indicator_names, with_indicators
 class Parties(Source):
     """Organisations with the same columns that do not share their rows.
 
-    A learner gets the sums of the parties' statistics, which give the answer of pooling. By default sums are
-    formed under masks: nobody sees the statistics of a single party. Moments take one round. Counts of labels
-    are asked for as a learner needs them, a batch of column sets in each round.
+    A learner gets the sums of the parties' statistics, which give the answer of pooling rows that were
+    centred within parties. By default sums are formed under masks: nobody sees the statistics of a single
+    party. Moments take one round. Counts of labels are asked for as a learner needs them, a batch of column
+    sets in each round.
 
     Parameters
     ----------
@@ -47,6 +50,14 @@ class Parties(Source):
         How the sums are protected.
     min_rows : int
         A party with fewer rows does not take part, and the study stops.
+    site_effects : {"means", "none", "means and scales", "random"}
+        How parties may differ without making edges. By default in their means: rows are centred within each
+        party, which costs one row for each party but the first. Where a test finds that overall spreads
+        differ, each party's rows are also divided by its own, so that none outweighs the others. With "means
+        and scales" every column is scaled within each party, too. "random" gives each party a random
+        intercept for every column, with one ratio of variances for all columns; it takes a second round and
+        costs fewer rows where parties are small. "none" pools rows as they are. For labels nothing is
+        centred.
 
     Attributes
     ----------
@@ -82,8 +93,10 @@ class Parties(Source):
         *,
         privacy: Privacy = Privacy(),  # frozen
         min_rows: int = 1,
+        site_effects: str = "means",
     ) -> None:
         check("min_rows", min_rows, whole(least=0))
+        check("site_effects", site_effects, one_of(*SITE_EFFECTS))
         if not isinstance(privacy, Privacy):
             raise UsageError(f"privacy must be a polydag.Privacy; got {privacy!r}.")
         self.parties = named_sources(
@@ -91,7 +104,9 @@ class Parties(Source):
         )
         self.privacy = privacy
         self.min_rows = min_rows
+        self.site_effects = site_effects
         self._outcomes: list[Outcome] = []
+        self._site_notes: tuple[str, ...] = ()  # how the parties compare, and what was done about it
         self._mixed: MixedStats | None = None
         self._mixed_notes: tuple[str, ...] = ()
 
@@ -140,7 +155,7 @@ class Parties(Source):
             for party, notes in outcome.notes.items()
             for note in notes
         ]
-        return tuple(dict.fromkeys([*own, *seen, *self._mixed_notes]))
+        return tuple(dict.fromkeys([*own, *seen, *self._site_notes, *self._mixed_notes]))
 
     @property
     def disclosure_(self) -> pd.DataFrame:
@@ -165,9 +180,15 @@ class Parties(Source):
             rows = for_each_party(self.parties, lambda source: source.rows()[list(self.names)])
             found, outcome = summed_private_moments(rows, self.privacy, min_rows=self.min_rows)
         else:
-            own = for_each_party(self.parties, lambda source: _aligned(source.moments(), self.names))
-            found, outcome = summed_moments(own, self.privacy, min_rows=self.min_rows)
+            own = for_each_party(self.parties, lambda source: aligned(source.moments(), self.names))
+            found, outcome = summed_moments(
+                own, self.privacy, min_rows=self.min_rows, site_effects=self.site_effects
+            )
         self._outcomes.append(outcome)
+        if self.privacy.epsilon is None:
+            self._site_notes += tuple(Comparison.of(self.names, outcome.result).notes(self.site_effects))
+        elif self.site_effects != "none":
+            self._site_notes += (NOT_UNDER_NOISE,)
         return found
 
     def levels(self, labels: Sequence[str]) -> Levels:
@@ -204,6 +225,8 @@ class Parties(Source):
                     "Over parties, interventions go with numbers; counts of labels have none yet."
                 )
             own[party] = _select(counts, self.names)
+        if self.site_effects != "none":
+            self._site_notes += (NOT_FOR_LABELS,)
         return PartyCounts(_common_levels(own), self)
 
     def asked(self, sets: Sequence[tuple[int, ...]], own: Mapping[str, DiscreteCounts]) -> list[Any]:
@@ -222,17 +245,23 @@ class Parties(Source):
             "FederatedNotears(model='lagged') learn from parties without them."
         )
 
+    def with_parties(self, parties: Mapping[str, Any]) -> Self:
+        """Other parties with the same settings."""
+        return type(self)(
+            parties, privacy=self.privacy, min_rows=self.min_rows, site_effects=self.site_effects
+        )
+
     def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """Every party changes its own rows."""
         changed = for_each_party(self.parties, lambda source: source.transformed(change))
-        return type(self)(changed, privacy=self.privacy, min_rows=self.min_rows)
+        return self.with_parties(changed)
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """Every party draws its own rows again; what leaves it are sums, as before."""
         if self.privacy.epsilon is not None:
             raise UsageError("A bootstrap would spend the budget of differential privacy in every resample.")
         drawn = {party: source.resampled(rng) for party, source in self.parties.items()}
-        return type(self)(drawn, privacy=self.privacy, min_rows=self.min_rows)
+        return self.with_parties(drawn)
 
     def as_tasks(self) -> Tasks:
         """Each party as a task of its own, for networks that differ between parties.
@@ -311,7 +340,7 @@ def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...])
     )
 
 
-def _aligned(stats: Moments, names: tuple[str, ...]) -> Moments:
+def aligned(stats: Moments, names: tuple[str, ...]) -> Moments:
     """Moments with the variables in a given order."""
     if isinstance(stats, GaussianStats):
         return stats.select(names)

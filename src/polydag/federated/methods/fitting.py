@@ -15,11 +15,13 @@ from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
 from polydag.federated.methods.stability import stable_lambda
 from polydag.federated.models.interface import Model
+from polydag.federated.models.site_comparison import Comparison, comparison_shapes
+from polydag.federated.models.site_effects import NOT_UNDER_NOISE
 from polydag.federated.models.tables import require_numbers
 from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local
-from polydag.federated.session import data_fingerprint, one_after_the_other, run_study
+from polydag.federated.session import Outcome, data_fingerprint, one_after_the_other, run_study
 from polydag.graph import Graph
 from polydag.metrics import varsortability
 from polydag.privacy.settings import Privacy
@@ -37,6 +39,7 @@ class FederatedFit:
     protection: str
     n_rounds: int
     varsortability: float
+    notes: tuple[str, ...] = ()
 
 
 def fit_parties(
@@ -111,7 +114,22 @@ def _fit(method: Method, study: Study, min_rows: int, key: str) -> FederatedFit:
         outcome.protection,
         outcome.n_rounds,
         _varsortability(fitted.graph, outcome.result),
+        (*_party_notes(outcome), *_site_notes(study, outcome)),
     )
+
+
+def _party_notes(outcome: Outcome) -> list[str]:
+    return [f"{party}: {note}" for party, notes in outcome.notes.items() for note in notes]
+
+
+def _site_notes(study: Study, outcome: Outcome) -> list[str]:
+    """What the comparison of the parties found, where there was one, and what was done about it."""
+    effects = study.settings.site_effects
+    if effects != "none" and study.privacy.epsilon is not None:
+        return [NOT_UNDER_NOISE]
+    if not set(comparison_shapes(1)) <= set(outcome.result):
+        return []
+    return Comparison.of(study.names, outcome.result).notes(effects)
 
 
 def check_combination(

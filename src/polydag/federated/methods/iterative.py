@@ -114,17 +114,17 @@ class ParameterExchange(ABC):
 
     def read(self, study: Study, result: Arrays) -> Fitted:
         """The weights at the chosen penalty, and what was dropped from the raw ones."""
-        return read_weights(result, study.names, study.masks, paper=study.settings.paper)
+        return read_weights(result, study.names, study.masks)
 
 
-def read_weights(result: Arrays, names: tuple[str, ...], masks: Masks, *, paper: bool) -> Fitted:
-    """A result that holds weights; the paper's schedule runs all its rounds, so it has always converged."""
+def read_weights(result: Arrays, names: tuple[str, ...], masks: Masks) -> Fitted:
+    """A result that holds weights; it has converged where these have settled and have no cycles."""
     weights, raw = result["weights"], result["raw_weights"]
     gone = (raw != 0) & (weights == 0) & ~masks.required
     turned = (weights.T != 0) & (np.abs(raw) > np.abs(raw.T))
     history = history_table(result["history"])
     lambda_ = float(result["lambda_"])
-    settled = paper or bool(result["settled"].all())
+    settled = bool(result["settled"].all())
     return Fitted(
         Graph((weights != 0) | masks.required, names, weights),
         raw,

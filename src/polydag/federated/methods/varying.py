@@ -5,7 +5,8 @@ parties whose union of edges is acyclic. Both penalties depend on the parties th
 So in each round the coordinator sends the slopes of the penalties as a ridge penalty `R = λ/√V + (2/μ)
 ∂h/∂V`; a party solves its ridge regressions and contributes its squared coefficients. Parties keep no state
 between rounds. At the end they add up residual sums of squares of families, and edges are removed if that
-lowers the extended BIC, in which an edge costs one coefficient at every party.
+lowers the extended BIC, in which an edge costs one coefficient at every party: the logarithm of a party's
+rows and a degree of freedom. No family may take more than half of a party's rows.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class Varying:
         report("varying", number, self.rounds)
         if number < self.rounds:
             return state, self._ask_ridge(state, ridge, {})
-        graphs = np.array([self._acyclic(np.sqrt(each)) for each in V])
+        most = self._most_parents(state)
+        graphs = np.array([self._acyclic(np.sqrt(each), most) for each in V])
         return self._ask_families({**state, "phase": _ELIMINATE, "graphs": graphs})
 
     def _cycles(self, V: Array) -> tuple[float, Array]:
@@ -146,9 +148,18 @@ class Varying:
             h, slope = measure.value_and_grad(inside * (_WITHIN / radius))
         return h, slope - np.diag(slope.diagonal())
 
-    def _acyclic(self, strength: Array) -> Mask:
+    def _most_parents(self, state: State) -> int:
+        """How many parents leave a party half of its rows to tell their effects from chance."""
+        rows = float(state["rows"].max()) / float(state["sites"])
+        return max(int(rows / 2) - 1, 1)
+
+    def _acyclic(self, strength: Array, most: int) -> Mask:
         least = STRENGTH_LEAST if self.threshold == "ebic" else float(self.threshold)
         kept = (strength >= max(least, 1e-300)) & ~self.masks.forbidden | self.masks.required
+        if self.threshold == "ebic":
+            preferred = np.where(self.masks.required, np.inf, strength)
+            rank = np.argsort(np.argsort(-preferred, axis=0, kind="stable"), axis=0)
+            kept &= (rank < most) | self.masks.required
         for i, j in weakest_cycle_edges(kept, strength, self.masks.required):
             kept[i, j] = False
         return kept
@@ -167,21 +178,28 @@ class Varying:
         sent = {name: state[name] for name in ("targets", "parents")}
         return state, Ask("refit", {**sent, "group": self.group}, returns={"squares": (len(targets),)})
 
+    @staticmethod
+    def _cost(squares: float, n: float, sites: float, size: int) -> float:
+        """`n log σ²` with the unbiased σ²: a parent takes one degree of freedom at every party."""
+        degrees = max(n - sites * (1 + size), 1.0)
+        return float(n * np.log(max(squares / degrees, 1e-300)))
+
     def _eliminate(self, state: State, total: Total) -> tuple[State, Ask]:
         """Remove the worst parent of every family if that lowers the criterion; then choose the penalty."""
         n = state["rows"][self.group]
-        price = extended_bic_penalty(float(n.max()), self.d) + (float(state["sites"]) - 1) * np.log(n.max())
-        squares = iter(total.arrays["squares"])
+        squares, sites = iter(total.arrays["squares"]), float(state["sites"])
+        price = extended_bic_penalty(float(n.max()), self.d) + (sites - 1) * np.log(n.max() / sites)
         graphs = state["graphs"].copy()
         criterion = np.zeros(len(graphs))
         changed = False
         for lane, graph in enumerate(graphs):
             before = graph.copy()
             for j in range(self.d):
-                cost = n[j] * np.log(max(float(next(squares)) / n[j], 1e-300))
-                criterion[lane] += cost + price * before[:, j].sum()
+                size = int(before[:, j].sum())
+                cost = self._cost(float(next(squares)), n[j], sites, size)
+                criterion[lane] += cost + price * size
                 parents = np.flatnonzero(before[:, j] & ~self.masks.required[:, j])
-                without = [n[j] * np.log(max(float(next(squares)) / n[j], 1e-300)) for _ in parents]
+                without = [self._cost(float(next(squares)), n[j], sites, size - 1) for _ in parents]
                 if self.threshold == "ebic" and without and min(without) - price < cost:
                     graph[parents[int(np.argmin(without))], j] = False
                     changed = True

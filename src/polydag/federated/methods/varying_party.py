@@ -75,7 +75,7 @@ class VaryingParty(LinearParty):
         d = len(self.names)
         found = []
         for g in range(int(group.max()) + 1):
-            parts = self.rows_for(g, group)
+            parts = self.rows_for(g, {"group": group})
             n = float(sum(part.n for part in parts))
             mean = sum((part.n * part.mean for part in parts), start=np.zeros(d)) / max(n, 1.0)
             gram = np.zeros((d, d))

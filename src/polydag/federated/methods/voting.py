@@ -22,6 +22,7 @@ from polydag.federated.methods.voting_party import SCORED_VOTE, VOTE, VotingPart
 from polydag.federated.models.interface import HISTORY, Model
 from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.regimes import centre_question, require_spread
+from polydag.federated.models.site_comparison import comparison_shapes
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
 from polydag.graph import Edge, Graph
@@ -99,7 +100,8 @@ class VotingPath(Iterative):
         if isinstance(more, Answer):
             lane = int(np.flatnonzero(state["lambdas"] == more.arrays["lambda_"])[0])
             votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
-            return state, Answer({**votes, **{name: more.arrays[name] for name in _KEPT}})
+            kept = (*_KEPT, *(name for name in comparison_shapes(1) if name in more.arrays))
+            return state, Answer({**votes, **{name: more.arrays[name] for name in kept}})
         return state, more
 
 
@@ -185,7 +187,17 @@ class VotingMethod:
             return Voting(names, settings.lambda_)
         if not study.model.has_mean:
             return NetworkVoting(names)
-        return VotingPath(LinearCoordinator(names, study.masks, study.group, "bic", 0.0, settings.acyclicity))
+        return VotingPath(
+            LinearCoordinator(
+                names,
+                study.masks,
+                study.group,
+                "bic",
+                0.0,
+                settings.acyclicity,
+                site_effects=settings.site_effects,
+            )
+        )
 
     def read(self, study: Study, result: Arrays) -> Fitted:
         """The edges with more than half of the votes; unless the paper is followed, without cycles."""

@@ -42,6 +42,8 @@ class ModelSettings:
         Required and forbidden edges.
     random_state : int, optional
         For starting values.
+    site_effects : {"none", "means", "means and scales", "random"}
+        What each party takes out of its rows first.
     """
 
     paper: bool = False
@@ -51,6 +53,7 @@ class ModelSettings:
     series: Series = field(default_factory=Series)
     knowledge: Knowledge | None = None
     random_state: int | None = None
+    site_effects: str = "none"
 
     @property
     def seed(self) -> int:

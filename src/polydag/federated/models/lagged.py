@@ -1,7 +1,8 @@
 """The model of time series: every variable is a weighted sum of others now and before, plus noise.
 
 The statistics are those of stacked rows (`losses.lagged`), so everything else is as for the linear model. The
-past cannot be affected: its columns stay as they are and take no part in the parties' agreement.
+past cannot be affected: its columns stay as they are and take no part in the parties' agreement. Site effects
+are those of single series: each has means of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class Lagged(Linear):
             raise UsageError("Time series under intervention are not supported: give tables of series.")
         if not isinstance(table, GaussianStats):
             table = lagged_statistics(
-                frame_of(table), series.lags, time=series.time, realisation=series.realisation
+                frame_of(table),
+                series.lags,
+                time=series.time,
+                realisation=series.realisation,
+                baselines=settings.site_effects != "none",
             )
         return LaggedParty(table, present=len(variables_of(table.names, series.lags)))
 

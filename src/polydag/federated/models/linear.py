@@ -48,7 +48,9 @@ class Linear:
         """Weights in units of the pooled standard deviations, or in those of the data."""
         acyclicity = "expm" if settings.paper else settings.acyclicity
         threshold = self._threshold(settings)
-        return LinearCoordinator(names, masks, group, lambda_, threshold, acyclicity, not as_published)
+        return LinearCoordinator(
+            names, masks, group, lambda_, threshold, acyclicity, not as_published, settings.site_effects
+        )
 
     def _threshold(self, settings: ModelSettings) -> float | Literal["ebic"]:
         """That of the paper where nothing else is given."""

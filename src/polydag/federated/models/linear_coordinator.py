@@ -1,6 +1,7 @@
 """The coordinator's side of the linear model.
 
-First the parties agree on a common centre and scale (two sums). In the rounds, parameters are `s_i W_ij` with
+First the parties are compared, where they take out `site_effects`, and agree on a common centre and scale
+(three sums). In the rounds, parameters are `s_i W_ij` with
 `s` the pooled standard deviations. At the end the coordinator chooses among the penalties. With
 `threshold="ebic"` it chooses as the pooled learner does. The parties add up residual sums of squares; edges
 that are too weak for the criterion whatever the rest of their family are dropped (a coefficient `w` can lower
@@ -25,6 +26,15 @@ from polydag.federated.models.interface import Penalty as Lambda
 from polydag.federated.models.interface import Sizes, Step
 from polydag.federated.models.proximal_loss import ProximalLoss
 from polydag.federated.models.regimes import centre_question, require_rows, require_spread
+from polydag.federated.models.site_comparison import (
+    ADJUSTMENT,
+    COMPARE,
+    adjustment_of,
+    begin_comparison,
+    comparison_shapes,
+    end_comparison,
+)
+from polydag.federated.models.site_effects import Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
@@ -57,6 +67,8 @@ class LinearCoordinator:
     scaled : bool
         Whether weights are exchanged in units of the pooled standard deviations and the cost of cycles is in
         units of the loss; the paper's constants are in the units of the data.
+    site_effects : {"none", "means", "means and scales", "random"}
+        What each party takes out of its rows first.
     """
 
     names: tuple[str, ...]
@@ -66,6 +78,7 @@ class LinearCoordinator:
     threshold: float | Literal["ebic"]
     acyclicity: str
     scaled: bool = True
+    site_effects: str = "none"
 
     @property
     def d(self) -> int:
@@ -73,32 +86,43 @@ class LinearCoordinator:
         return len(self.names)
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask for numbers of rows and sums."""
+        """Ask for what it takes to compare the parties, or for numbers of rows and sums."""
+        if self.site_effects != "none":
+            return begin_comparison(self.names)
         return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
-        """The common centre, then the common scale."""
+        """The adjustment of the parties' rows, the common centre, then the common scale."""
+        if str(state["question"]) == COMPARE:
+            state, again = end_comparison(self.names, state, total, self.site_effects)
+            more = adjustment_of(state)
+            return {**state, "question": _CENTRE}, again or centre_question(self.names, self.group, more)
         return (
             self._centred(state, total) if str(state["question"]) == "centre" else self._scaled(state, total)
         )
 
     def _centred(self, state: State, total: Total) -> tuple[State, Ask]:
-        rows = self._rows(total)
-        centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
+        rows, mass = self._rows(state, total), total.arrays["mass"][:, None]
+        centre = total.arrays["sums"] / np.where(mass > 0, mass, 1.0)
         # The sum of ranks over all parties determines the size of a party's eigenvalues.
         state = {**state, "rows": rows, "centre": centre, "rank": total.arrays["rank"]}
         state |= {"log_scales": total.arrays["log_scales"]}
         state |= {"sites": np.array(total.n_sites), "question": _SCALE}
         returns = {"rows": rows.shape, "squares": centre.shape}
-        return state, Ask("scale", {"group": self.group, "centre": centre}, returns=returns)
+        arrays = {"group": self.group, "centre": centre, **adjustment_of(state)}
+        return state, Ask("scale", arrays, returns=returns)
 
-    def _rows(self, total: Total) -> Array:
-        """The rows per group of the parties that answered: other ones may be missing in every sum."""
+    def _rows(self, state: State, total: Total) -> Array:
+        """The rows per group of the parties that answered: other ones may be missing in every sum.
+
+        A party that is centred counts one row less; the common mean is not lost.
+        """
         require_rows(self.names, self.group, total.arrays["rows"])
-        return total.arrays["rows"]
+        given = adjustment_of(state)
+        return total.arrays["rows"] + (Adjustment.of(given[ADJUSTMENT]).centres if given else 0)
 
     def _scaled(self, state: State, total: Total) -> tuple[State, None]:
-        variance = total.arrays["squares"] / np.maximum(self._rows(total), 1.0)[:, None]
+        variance = total.arrays["squares"] / np.maximum(self._rows(state, total), 1.0)[:, None]
         pooled = np.sqrt(variance.max(axis=0))
         require_spread(self.names, pooled, np.abs(state["centre"]).max(axis=0))
         typical = float(np.exp(2 * np.log(pooled).mean()))
@@ -123,7 +147,7 @@ class LinearCoordinator:
 
     def constants(self, state: State) -> Arrays:
         """Groups, the common centre, total rows, the common scale, and the parties' scales."""
-        return {"group": self.group, **{name: state[name] for name in _CONSTANTS}}
+        return {"group": self.group, **{name: state[name] for name in _CONSTANTS}, **adjustment_of(state)}
 
     @property
     def share_shape(self) -> tuple[int, ...]:
@@ -180,7 +204,7 @@ class LinearCoordinator:
         return np.where(kept, W, 0.0)
 
     def _screened(self, state: State, total: Total, constants: Arrays) -> tuple[State, Ask | Answer]:
-        n = self._rows(total)[self.group]
+        n = self._rows(state, total)[self.group]
         variance = np.maximum(total.arrays["squares"], 1e-300) / n
         candidates = state["candidates"]
         price = extended_bic_penalty(float(n.max()), self.d)
@@ -210,7 +234,7 @@ class LinearCoordinator:
         upper = np.zeros(state["pairs"].shape)
         upper[state["pairs"].astype(bool)] = total.arrays["families"]
         grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        rows = self._rows(total)
+        rows = self._rows(state, total)
         loss = LeastSquares(grams / rows[:, None, None], self.group, rows[self.group], self.names)
         known = (state["pairs"] | state["pairs"].transpose(0, 2, 1)).astype(bool)
         results = [self._climbed(loss, W, known) for W in state["candidates"]]
@@ -233,5 +257,6 @@ class LinearCoordinator:
                 "criterion": np.array(criterion),
                 **{name: state[name] for name in ("settled", "history", "rows", "pooled_scale")},
                 "h": state["h"][best],
+                **{name: state[name] for name in comparison_shapes(self.d) if name in state},
             }
         )

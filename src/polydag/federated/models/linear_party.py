@@ -1,7 +1,8 @@
 """A party's side of all linear methods: everything is computed from its own sufficient statistics.
 
 The loss of a party is its share of the pooled loss, `½ Σ_j (e_j − w_j)ᵀ S_kj (e_j − w_j)`, with `S_kj` taken
-about the *common* mean and divided by the *total* number of rows. Step (8) of ADMM uses one
+about the *common* mean and divided by the *total* number of rows; `site_effects` says how a party's rows are
+adjusted first, where a question asks for that (an array `adjustment`). Step (8) of ADMM uses one
 eigendecomposition of `S_k`, computed once. Parameters are exchanged as `s_i W_ij`, where the coordinator
 chooses the scale `s`: with the pooled standard deviations, ρ2 has no units.
 """
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.consensus import consensus
 from polydag.federated.models.regimes import regime_label
+from polydag.federated.models.site_comparison import ADJUSTMENT, COMPARE, contribution
+from polydag.federated.models.site_effects import OVERALL, Adjustment
 from polydag.federated.models.unit_checks import log_scales, other_units, without_rounding
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
@@ -88,9 +91,12 @@ class LinearParty:
     def tasks(self) -> dict[str, Task]:
         """The questions that it answers; `g` counts groups, `l` penalties, `r` regimes."""
         return {
+            COMPARE: Task(self._compare, {"reference": "d"}, ("columns",)),
             "centre": Task(self._centre, {"group": "d"}, ("columns",)),
             "scale": Task(self._scale, {"group": "d", "centre": "gd"}),
-            "scatter": Task(self._scatter, {"centre": "rd"}, ("columns", "regimes")),
+            "scatter": Task(
+                self._scatter, {"centre": "rd", "reference": "d"}, ("columns", "regimes", "weighted")
+            ),
             "consensus": Task(self._consensus, {"W": "ldd", "rho": "l"}, ("relax",), _CONSTANTS),
             "average": Task(self._average, {"W": "ldd", "tau": "l", **_CONSTANTS}),
             "losses": Task(self._losses, {"weights": "ldd"}, once=_CONSTANTS),
@@ -104,6 +110,8 @@ class LinearParty:
         why = question_problem(
             task, state, ask, {"d": len(self.names), **lane_count(state)}, infinite=("ridge",)
         )
+        if (given := ask.arrays.get(ADJUSTMENT)) is not None and given.shape != (len(self.names) + 2,):
+            why = why or f"{ADJUSTMENT} of shape {given.shape} does not fit"
         return why or (self._unasked(ask) if ask.task == "scatter" else None)
 
     def _unasked(self, ask: Ask) -> str | None:
@@ -125,7 +133,7 @@ class LinearParty:
             return []
         if arrays["log_scales"].shape != (3, len(self.names)):
             return ["the other parties' scales could not be read, so units were not compared."]
-        return other_units(self.names, self.deviations(), arrays["log_scales"])
+        return other_units(self.names, self.deviations(), arrays["log_scales"], self.n_rows)
 
     def deviations(self) -> Array:
         """The standard deviations of columns about this party's own means; zero where they are constant."""
@@ -134,20 +142,30 @@ class LinearParty:
         means = np.array([np.abs(part.mean) for part in parts])
         return without_rounding(np.sqrt(squares.sum(axis=0) / self.n_rows), means.max(axis=0))
 
-    def rows_for(self, g: int, group: Index) -> list[GaussianStats]:
-        """The statistics of the rows that score the variables of one group."""
-        if isinstance(self.stats, GaussianStats):
-            return [self.stats]
-        name = self.names[int(np.flatnonzero(group == g)[0])]
-        return [part for targets, part in self.stats.parts.items() if name not in targets]
+    def unbiased_deviations(self) -> Array:
+        """The same with `n - 1` rows, by which columns are divided."""
+        return np.asarray(self.deviations() * np.sqrt(self.n_rows / max(self.n_rows - 1, 1.0)))
+
+    def rows_for(self, g: int, known: State) -> list[GaussianStats]:
+        """The statistics of the rows that score the variables of one group, adjusted as was asked."""
+        stats = self._adjusted(known)
+        if isinstance(stats, GaussianStats):
+            return [stats]
+        name = self.names[int(np.flatnonzero(known["group"] == g)[0])]
+        return [part for targets, part in stats.parts.items() if name not in targets]
+
+    def _adjusted(self, known: State) -> GaussianStats | Regimes[GaussianStats]:
+        if ADJUSTMENT not in known:
+            return self.stats
+        return Adjustment.of(known[ADJUSTMENT]).applied(self.stats, self.unbiased_deviations())
 
     def _gram(self, state: State, g: int) -> Array:
         """The group's scatter about the common centre."""
         d = len(self.names)
         total = np.zeros((d, d))
-        for part in self.rows_for(g, state["group"]):
+        for part in self.rows_for(g, state):
             off = part.mean - state["centre"][g]
-            total += part.scatter + part.n * np.outer(off, off)
+            total += part.scatter + part.mass * np.outer(off, off)
         return total
 
     def _grams(self, state: State) -> Array:
@@ -155,14 +173,25 @@ class LinearParty:
 
     def _centre(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         group = ask.arrays["group"]
-        parts = [self.rows_for(g, group) for g in range(int(group.max()) + 1)]
-        n = np.array([sum(part.n for part in own) for own in parts], dtype=float)
+        parts = [self.rows_for(g, ask.arrays) for g in range(int(group.max()) + 1)]
+        n, mass = (
+            np.array([sum(getattr(part, what) for part in own) for own in parts], dtype=float)
+            for what in ("n", "mass")
+        )
         zero = np.zeros(len(self.names))
-        sums = np.array([sum((part.n * part.mean for part in own), start=zero) for own in parts])
+        sums = np.array([sum((part.mass * part.mean for part in own), start=zero) for own in parts])
         # The number of directions that the rows span determines a typical eigenvalue of S_k.
         rank = np.array([min(float(n.max()), float(len(self.names)))])
         scales = log_scales(self.n_rows, self.deviations())
-        return state, {"rows": n, "sums": sums, "rank": rank, "log_scales": scales}
+        return state, {"rows": n, "mass": mass, "sums": sums, "rank": rank, "log_scales": scales}
+
+    def _compare(self, state: State, ask: Ask) -> tuple[State, Arrays]:
+        """What it takes to compare the parties' means and spreads."""
+        return state, self._compared(ask.arrays["reference"])
+
+    def _compared(self, reference: Array) -> dict[str, Array]:
+        observed = dict(zip(self._regimes, self._parts, strict=True)).get(frozenset())
+        return contribution(observed, self.deviations(), reference)
 
     def _scale(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         known = _constants(ask)
@@ -172,8 +201,12 @@ class LinearParty:
     def _scatter(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The statistics about a common centre, per set of intervened variables."""
         d = len(self.names)
-        parts = dict(zip(self._regimes, self._parts, strict=True))
+        stats = self._adjusted(ask.arrays)
+        parts = {frozenset(): stats} if isinstance(stats, GaussianStats) else stats.parts
         sent: dict[str, Array] = {"log_scales": log_scales(self.n_rows, self.deviations())}
+        sent |= self._compared(ask.arrays["reference"])
+        if ask.meta["weighted"]:
+            sent["weighted scatter"] = self._weighted_scatter()
         for regime, centre in zip(ask.meta["regimes"], ask.arrays["centre"], strict=True):
             part = parts.get(frozenset(regime))
             label = regime_label(regime)
@@ -185,9 +218,18 @@ class LinearParty:
             sent[f"scatter[{label}]"] = scatter
         return state, sent
 
+    def _weighted_scatter(self) -> Array:
+        """The scatter within the party, of rows divided by the party's overall spread."""
+        assert isinstance(self.stats, GaussianStats)  # the coordinator asks only without interventions
+        d = len(self.names)
+        divided = Adjustment(1.0, OVERALL, np.zeros(d)).applied(self.stats, self.unbiased_deviations())
+        assert isinstance(divided, GaussianStats)
+        return divided.scatter
+
     def _factorised(self, state: State) -> Factors:
         """One eigendecomposition per group, computed on first use and kept."""
-        key = b"".join(state[name].tobytes() for name in ("group", "centre", "rows", "scale"))
+        names = ("group", "centre", "rows", "scale", ADJUSTMENT)
+        key = b"".join(state[name].tobytes() for name in names if name in state)
         if key not in self._factors:
             scale = state["scale"]
             S = self._grams(state) / state["rows"][:, None, None]
@@ -228,7 +270,7 @@ class LinearParty:
     def _own_rows(self, known: State) -> Array:
         """The rows that score each group; part of every sum, since parties may be missing in any of them."""
         groups = range(len(known["centre"]))
-        return np.array([float(sum(part.n for part in self.rows_for(g, known["group"]))) for g in groups])
+        return np.array([float(sum(part.n for part in self.rows_for(g, known))) for g in groups])
 
     def _losses(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The residual sum of squares of every variable, for each of several W."""
@@ -251,7 +293,7 @@ class LinearParty:
 
 def _constants(ask: Ask) -> dict[str, Any]:
     """What the coordinator sends once, or every time to parties that keep no state."""
-    return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}
+    return {name: ask.arrays[name] for name in (*_CONSTANTS, ADJUSTMENT) if name in ask.arrays}
 
 
 def known_task(tasks: Mapping[str, Task], ask: Ask) -> Task:

@@ -1,9 +1,9 @@
 """The coordinator's side of neural networks.
 
-First the parties agree on a common centre and unit (two sums). In the rounds, parameters are those of an
-`MLPShape` or a `MaskedShape`. At the end the parties add up the slopes of the networks, which measure
-effects, and residual sums of squares, with which BIC chooses among penalties. The only second moments that
-are asked for are the variances of single columns.
+First the parties are compared, where they take out `site_effects`, and agree on a common centre and unit. In
+the rounds, parameters are those of an `MLPShape` or a `MaskedShape`. At the end the parties add up the slopes
+of the networks, which measure effects, and residual sums of squares, with which BIC chooses among penalties.
+The only second moments that are asked for are the variances of single columns.
 
 Rows are divided by one number for all columns, the size of a typical error, as the pooled learner does. This
 number is the mean over the parties of what each finds with its own regressions; where all of them have too
@@ -22,6 +22,13 @@ from polydag.arrays import Array, Index
 from polydag.federated.models.interface import Penalty, Sizes, Step
 from polydag.federated.models.network_party import Kind, network_shape
 from polydag.federated.models.regimes import centre_question, require_spread
+from polydag.federated.models.site_comparison import (
+    COMPARE,
+    adjustment_of,
+    begin_comparison,
+    comparison_shapes,
+    end_comparison,
+)
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks
@@ -57,6 +64,8 @@ class NetworkCoordinator:
         units of the data and effects are norms of first-layer weights, as in the paper.
     seed : int
         For the starting values and the noise of the mask.
+    site_effects : {"none", "means", "means and scales", "random"}
+        What each party takes out of its rows first.
     """
 
     names: tuple[str, ...]
@@ -69,6 +78,7 @@ class NetworkCoordinator:
     acyclicity: str
     standard: bool = True
     seed: int = 0
+    site_effects: str = "none"
 
     @property
     def d(self) -> int:
@@ -86,20 +96,27 @@ class NetworkCoordinator:
         return np.zeros(self.d, dtype=np.int64)
 
     def begin(self) -> tuple[State, Ask]:
-        """Ask for numbers of rows and sums."""
+        """Ask for what it takes to compare the parties, or for numbers of rows and sums."""
+        if self.site_effects != "none":
+            return begin_comparison(self.names)
         return {"question": _CENTRE}, centre_question(self.names, self.group)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
-        """The common centre, then the common unit."""
+        """The adjustment of the parties' rows, the common centre, then the common unit."""
+        if str(state["question"]) == COMPARE:
+            state, again = end_comparison(self.names, state, total, self.site_effects)
+            more = adjustment_of(state)
+            return {**state, "question": _CENTRE}, again or centre_question(self.names, self.group, more)
         if str(state["question"]) == "centre":
             rows = total.arrays["rows"]
-            centre = total.arrays["sums"] / np.maximum(rows, 1.0)[:, None]
+            centre = total.arrays["sums"] / np.maximum(total.arrays["mass"], 1e-300)[:, None]
             sites = np.array(total.n_sites)
             scales = total.arrays["log_scales"]
             state = {**state, "rows": rows, "centre": centre, "sites": sites, "log_scales": scales}
             state |= {"question": _ERRORS}
             returns = {"rows": (1,), "squares": (1, self.d), "log_error": (1,), "weight": (1,)}
-            return state, Ask("errors", {"group": self.group, "centre": centre}, returns=returns)
+            arrays = {"group": self.group, "centre": centre, **adjustment_of(state)}
+            return state, Ask("errors", arrays, returns=returns)
         return self._with_unit(state, total), None
 
     def _with_unit(self, state: State, total: Total) -> State:
@@ -123,8 +140,8 @@ class NetworkCoordinator:
     def constants(self, state: State) -> Arrays:
         """All that the parties' losses depend on: centre, unit, rows, forbidden effects, the mask's seed."""
         forbidden = self.masks.forbidden.astype(np.uint8)
-        seed = np.array(self.seed)
-        return {"forbidden": forbidden, "seed": seed, **{name: state[name] for name in _CONSTANTS}}
+        fixed = {"forbidden": forbidden, "seed": np.array(self.seed)}
+        return {**fixed, **{name: state[name] for name in _CONSTANTS}, **adjustment_of(state)}
 
     @property
     def share_shape(self) -> tuple[int, ...]:
@@ -179,6 +196,7 @@ class NetworkCoordinator:
             "criterion": np.array(criteria[best]),
             **{name: state[name] for name in ("settled", "history", "rows", "pooled_scale")},
             "h": state["h"][best],
+            **{name: state[name] for name in comparison_shapes(self.d) if name in state},
         }
         return state, Answer(answer)
 

@@ -17,6 +17,8 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.federated.models.consensus import consensus
 from polydag.federated.models.linear_party import LinearParty, known_task, lane_count, require_columns
+from polydag.federated.models.site_comparison import ADJUSTMENT, COMPARE
+from polydag.federated.models.site_effects import Adjustment
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State
@@ -102,6 +104,7 @@ class NetworkParty:
     def tasks(self) -> dict[str, Task]:
         """The questions that it answers; `p` counts parameters, `l` penalties."""
         return {
+            COMPARE: self._linear.tasks()[COMPARE],
             "centre": self._linear.tasks()["centre"],
             "errors": Task(self._errors, {"group": "d", "centre": "gd"}),
             "consensus": Task(self._consensus, {"W": "lp", "rho": "l"}, ("relax",), _CONSTANTS),
@@ -127,16 +130,18 @@ class NetworkParty:
         known = stats.n >= _AMPLE * (d + 1) and bool((stats.scatter.diagonal() > 0).all())
         size, weight = 0.0, 0.0
         if known:
-            error = scales(LeastSquares.from_stats(stats))["conditional"]
-            size = float(np.log(error).mean() + 0.5 * np.log(stats.n / (stats.n - d)))
+            own = self._linear.rows_for(0, ask.arrays)[0]
+            error = scales(LeastSquares.from_stats(own))["conditional"]
+            size = float(np.log(error).mean() + 0.5 * np.log(own.n / (own.n - d)))
             weight = stats.n
         return state, {**sent, "log_error": np.array([size * weight]), "weight": np.array([weight])}
 
     def _loss(self, known: State) -> NetworkLoss:
         """The loss with the constants that the coordinator has sent, made once."""
-        key = b"".join(np.asarray(known[name]).tobytes() for name in _CONSTANTS)
+        names = (*_CONSTANTS, ADJUSTMENT)
+        key = b"".join(np.asarray(known[name]).tobytes() for name in names if name in known)
         if key not in self._losses:
-            rows = (self.table.to_numpy(dtype=float) - known["centre"][0]) / float(known["error"])
+            rows = self._rows(known) / float(known["error"])
             shape = network_shape(self.kind, len(self.names), self.hidden)
             total = float(known["rows"][0])
             loss: NetworkLoss
@@ -148,6 +153,21 @@ class NetworkParty:
             self._losses.clear()
             self._losses[key] = loss
         return self._losses[key]
+
+    def _rows(self, known: State) -> Array:
+        """The rows about the common centre, adjusted as was asked."""
+        values, centre = self.table.to_numpy(dtype=float), known["centre"][0]
+        if ADJUSTMENT not in known:
+            return np.asarray(values - centre)
+        stats = self._linear.stats
+        assert isinstance(stats, GaussianStats)
+        return Adjustment.of(known[ADJUSTMENT]).rows(
+            values, stats, centre, self._linear.unbiased_deviations()
+        )
+
+    def _share(self, known: State) -> float:
+        """This party's share of the rows."""
+        return float(self._linear.rows_for(0, known)[0].n / float(known["rows"][0]))
 
     def proximal(self, known: State, start: Array, centre: Array, rho: Array) -> Array:
         """Steps from `start` towards `argmin loss(θ) + ρ/2 ‖θ − C‖²`, for each of several penalties."""
@@ -168,7 +188,7 @@ class NetworkParty:
     def _average(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """A step from W on this party's own mean loss, weighted by its rows; no state is kept."""
         known = _constants(ask)
-        W, share = ask.arrays["W"], self.n_rows / float(known["rows"][0])
+        W, share = ask.arrays["W"], self._share(known)
         own = self.proximal(known, W, W, ask.arrays["tau"] * share)
         return state, {"parameters": own * share, "share": np.array([share])}
 
@@ -176,7 +196,7 @@ class NetworkParty:
         """This party's share of the mean squared slopes of the networks and of the mean squared residuals."""
         known = {**state, **_constants(ask)}
         loss, W = self._loss(known), ask.arrays["W"]
-        share = np.array([self.n_rows / float(known["rows"][0])])
+        share = np.array([self._share(known)])
         residuals = np.array([loss.squared_residuals(theta) for theta in W])
         sent = {"share": share, "residuals": residuals}
         if isinstance(loss, MLP):
@@ -186,4 +206,4 @@ class NetworkParty:
 
 def _constants(ask: Ask) -> dict[str, Any]:
     """What the coordinator sends once, or every time to parties that keep no state."""
-    return {name: ask.arrays[name] for name in _CONSTANTS if name in ask.arrays}
+    return {name: ask.arrays[name] for name in (*_CONSTANTS, ADJUSTMENT) if name in ask.arrays}

@@ -70,6 +70,7 @@ class Networks:
             "expm" if as_published else settings.acyclicity,
             standard=not as_published,
             seed=settings.seed,
+            site_effects=settings.site_effects,
         )
 
     def schedule_constants(self, *, paper: bool) -> Mapping[str, float]:

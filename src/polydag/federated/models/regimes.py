@@ -14,6 +14,7 @@ import numpy as np
 from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.federated.models.unit_checks import SPREAD
+from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, Local
 from polydag.stats import Regimes
 
@@ -51,11 +52,12 @@ def regime_label(targets: Iterable[str]) -> str:
     return ",".join(name.replace("\\", "\\\\").replace(",", "\\,") for name in sorted(targets))
 
 
-def centre_question(names: Sequence[str], group: Index) -> Ask:
+def centre_question(names: Sequence[str], group: Index, more: Arrays | None = None) -> Ask:
     """Ask for numbers of rows and sums, by which rows are centred, and for the parties' scales."""
     groups, d = int(group.max()) + 1, len(names)
-    returns = {"rows": (groups,), "sums": (groups, d), "rank": (1,), "log_scales": (3, d)}
-    return Ask("centre", {"group": group}, {"columns": list(names)}, returns=returns)
+    returns = {"rows": (groups,), "mass": (groups,), "sums": (groups, d)}
+    returns |= {"rank": (1,), "log_scales": (3, d)}
+    return Ask("centre", {"group": group, **(more or {})}, {"columns": list(names)}, returns=returns)
 
 
 def require_spread(names: Sequence[str], deviation: Array, size: Array | float = 0.0) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -12,10 +13,12 @@ from sklearn.base import clone
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array
 from polydag.errors import ConvergenceWarning, UsageError
+from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.fitting import fit_parties
 from polydag.federated.methods.interface import MethodSettings
 from polydag.federated.methods.registry import METHODS
 from polydag.federated.models.registry import MODELS
+from polydag.federated.protocol.programs import majority_columns
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
@@ -25,7 +28,7 @@ from polydag.losses.settings import Network, Series
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
 from polydag.sources.given import Given
 from polydag.sources.interface import Source
-from polydag.sources.parties import Parties
+from polydag.sources.parties import Parties, aligned
 from polydag.sources.table import InMemory
 
 SINGLE_TABLE_LEARNERS: dict[str, Any] = {
@@ -193,10 +196,10 @@ class FederatedNotears(StructureLearner):
 
     def _fit(self, parties: Parties) -> None:
         result = fit_parties(
-            {name: _table(source) for name, source in parties.parties.items()},
+            _tables(parties.parties),
             METHODS[self.method],
             MODELS[self.model],
-            self.method_settings(),
+            dataclasses.replace(self.method_settings(), site_effects=parties.site_effects),
             parties.privacy,
             lambda_=self.lambda_,
             min_rows=parties.min_rows,
@@ -207,6 +210,8 @@ class FederatedNotears(StructureLearner):
         self.lambda_used_, self.criterion_ = fitted.lambda_, fitted.criterion
         self.disclosure_, self.protection_ = result.disclosure, result.protection
         self.varsortability_, self.n_rounds_ = result.varsortability, result.n_rounds
+        own = [f"{name}: {note}" for name, source in parties.parties.items() for note in source.notes]
+        self.notes_ = tuple(dict.fromkeys([*own, *result.notes]))
         for name, value in fitted.attributes.items():
             setattr(self, name, value)
         if not self.converged_:
@@ -252,10 +257,19 @@ class FederatedNotears(StructureLearner):
         return settings.with_learner(SINGLE_TABLE_LEARNERS[self.model](**parameters))
 
 
-def _table(source: Source) -> Any:
-    """A party's table or statistics as they were given; other sources as they are."""
+def _tables(parties: Mapping[str, Source]) -> dict[str, Any]:
+    """Tables or statistics as the parties have them, with columns in the order of most of them."""
+    names = majority_columns(source.names for source in parties.values())
+    return for_each_party(parties, lambda source: _table(source, names))
+
+
+def _table(source: Source, names: tuple[str, ...]) -> Any:
+    """A party's table or statistics; other sources as they are, unless their columns are in another order."""
+    moved = source.names != names and set(source.names) == set(names)
     if isinstance(source, Given):
-        return source.statistics
+        return aligned(source.moments(), names) if moved else source.statistics
     if isinstance(source, InMemory):
-        return source.moments() if source.has_interventions else source.data
-    return source
+        if source.has_interventions:
+            return aligned(source.moments(), names) if moved else source.moments()
+        return source.rows()[list(names)] if moved else source.data
+    return aligned(source.moments(), names) if moved else source

@@ -7,12 +7,15 @@ from typing import ClassVar, Literal
 
 from polydag.arrays import Array
 from polydag.errors import UsageError
+from polydag.federated.each_party import for_each_party
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
 from polydag.learners.notears.linear import Notears
 from polydag.losses.lagged import (
     REALISATION,
     TIME,
+    centred_stack,
+    lagged_statistics,
     nothing_changes_the_past,
     split_lags,
     stack,
@@ -21,6 +24,7 @@ from polydag.losses.lagged import (
 from polydag.parameters import Constraint, Instance, whole
 from polydag.sources.given import Given
 from polydag.sources.interface import Source
+from polydag.sources.parties import Parties
 from polydag.sources.tasks import Tasks
 from polydag.stats import GaussianStats
 
@@ -48,6 +52,10 @@ class NotearsLagged(Notears):
     realisation : str
         The column that identifies independent series. If it is "realisation" and there is no such column, all
         rows form one series.
+    baselines : bool
+        Whether each realisation has means of its own, as patients do: its rows are centred, and every
+        realisation but the first costs one row. Common means are more precise where series are short and
+        known to have the same level.
     lambda_, acyclicity, threshold, random_state
         As in `Notears`.
     knowledge : Knowledge, optional
@@ -85,6 +93,7 @@ class NotearsLagged(Notears):
         "lags": whole(least=1),
         "time": Instance(str, "a column name"),
         "realisation": Instance(str, "a column name"),
+        "baselines": Instance(bool, "True or False"),
     }
 
     instantaneous_graph_: Graph
@@ -96,6 +105,7 @@ class NotearsLagged(Notears):
         *,
         time: str = TIME,
         realisation: str = REALISATION,
+        baselines: bool = True,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
         threshold: float | Literal["ebic"] = "ebic",
@@ -112,6 +122,7 @@ class NotearsLagged(Notears):
         self.lags = lags
         self.time = time
         self.realisation = realisation
+        self.baselines = baselines
 
     def _fit(self, source: Source) -> None:
         lags = int(self.lags)
@@ -122,9 +133,7 @@ class NotearsLagged(Notears):
                     "NotearsLagged needs a table of time series, or the GaussianStats of stacked rows."
                 )
         else:
-            stacked = source.transformed(
-                lambda rows: stack(rows, lags, time=self.time, realisation=self.realisation)
-            )
+            stacked = self._stacked(source)
         variables = variables_of(stacked.names, lags)
         model = Notears(
             lambda_=self.lambda_,
@@ -135,7 +144,21 @@ class NotearsLagged(Notears):
         ).fit(stacked)
         for name in _LEARNED:
             setattr(self, name, getattr(model, name))
+        if isinstance(stacked, Given):
+            self.notes_ = (*source.notes, *model.notes_)
         self.instantaneous_graph_, self.lag_weights_ = split_lags(self.graph_, lags)
+
+    def _stacked(self, source: Source) -> Source:
+        """The source of stacked rows; of their statistics where realisations have means of their own."""
+        columns = {"time": self.time, "realisation": self.realisation}
+        lags = int(self.lags)
+        if not self.baselines:
+            return source.transformed(lambda rows: stack(rows, lags, **columns))
+        if isinstance(source, Parties):
+            return source.with_parties(for_each_party(source.parties, self._stacked))
+        if self.lambda_ == "stability":
+            return source.transformed(lambda rows: centred_stack(rows, lags, **columns))
+        return Given(lagged_statistics(source.rows(), lags, **columns, baselines=True))
 
     def _keep_source(self, source: Source | Tasks) -> None:
         """Nothing: the stacked source has been reported by the learner that was fitted to it."""

@@ -19,7 +19,9 @@ from polydag.studies.data.addresses import public
 AUTO = "auto"  # the method is chosen by the data
 MISSING = ("error", "drop", "impute")
 LINKED = "Linked rows (for every shape of data)"
+PARTIES = "Parties (--as parties)"
 TASKS = "Tasks (--as tasks)"
+SITE_EFFECTS = ("means", "none", "means and scales", "random")
 POSTERIOR = "Posterior probabilities (--method posterior)"
 
 # How an option is written on the command line: "names" as a,b,c; "kinds" and "settings" as NAME=VALUE,
@@ -259,13 +261,32 @@ class TableConfig(Config):
 
 @dataclass(frozen=True)
 class PartiesConfig(Config):
-    """A study of parties that keep their rows; `data` names one file or database for each."""
+    """A study of parties that keep their rows; `data` names one file or database for each.
+
+    Attributes
+    ----------
+    site_effects : str
+        How parties may differ without making edges; one of `SITE_EFFECTS`, see `polydag.Parties`.
+    """
 
     shape: ClassVar[str] = "parties"
     least_rows: ClassVar[int] = 1  # a party of any size takes part
 
+    site_effects: str = option(
+        "--site-effects",
+        "text",
+        "How parties may differ without making edges: means (default), none, 'means and scales', random.",
+        default="means",
+        panel=PARTIES,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.site_effects not in SITE_EFFECTS:
+            raise UsageError(
+                f"--site-effects must be one of {', '.join(map(repr, SITE_EFFECTS))}; "
+                f"got {self.site_effects!r}."
+            )
         require_different(self.data, "party")
         if len(self.data) < 2:
             raise UsageError("Parties are several: name one file for each, at least two.")

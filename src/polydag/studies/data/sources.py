@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import DataError, DataWarning
+from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.data.inputs import Inputs
 from polydag.studies.data.linking import linked_frame, variables
 from polydag.studies.plan import Plan
@@ -42,9 +43,12 @@ def _whole(plan: Plan, parts: dict[str, Any]) -> Any:
     if plan.config.shape == "tasks":
         return Tasks(parts)
 
-    privacy = plan.privacy
+    privacy, config = plan.privacy, plan.config
     assert privacy is not None  # parties have it
-    return Parties(parts, privacy=privacy, min_rows=plan.settings["min_rows"])
+    assert isinstance(config, PartiesConfig)
+    return Parties(
+        parts, privacy=privacy, min_rows=plan.settings["min_rows"], site_effects=config.site_effects
+    )
 
 
 def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:

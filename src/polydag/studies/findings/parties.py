@@ -25,7 +25,7 @@ def findings(model: Any, source: Any) -> Findings:
     if hasattr(model, "party_weights_"):
         documents["party_weights"] = party_weights(model)
     return Findings(
-        notes=(model.protection_, _ONE_PROCESS),
+        notes=(*site_notes(model, source), model.protection_, _ONE_PROCESS),
         confidence=_votes(model, len(source.parties)),
         documents=documents,
     )
@@ -36,6 +36,12 @@ def _votes(model: Any, n: int) -> Confidence | None:
     if not hasattr(model, "votes_"):
         return None
     return Confidence(model.graph_.names, model.votes_, "votes", n=n)
+
+
+def site_notes(model: Any, source: Any) -> tuple[str, ...]:
+    """How the parties compare; what single parties noticed is among the warnings already."""
+    own = tuple(f"{party}: " for party in source.parties)
+    return tuple(note for note in model.notes_ if not note.startswith(own))
 
 
 def party_weights(model: Any) -> dict[str, Any]:
