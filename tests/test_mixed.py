@@ -168,7 +168,7 @@ def test_parties_give_the_pooled_answer_in_one_round(clinic: pd.DataFrame) -> No
     parts = {f"hospital {k}": clinic.iloc[k::3] for k in range(3)}
     # The last hospital never sees one ward.
     parts["hospital 2"] = parts["hospital 2"][lambda t: t["ward"] != "west"]
-    hospitals = Parties(parts)
+    hospitals = Parties(parts, site_effects="none")
     pooled = mixed_statistics(pd.concat(parts.values()))
     summed = mixed_statistics(hospitals)
     assert summed.n == pooled.n

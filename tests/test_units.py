@@ -205,7 +205,7 @@ def test_summed_statistics_of_series_give_the_answer_of_the_rows(seed: int, powe
     data = sample.data.copy()
     scale = 2.0 ** np.array(powers)
     data[list(names)] = data[list(names)] * scale + np.array([1e6, 0.0, -1e5])
-    whole = NotearsLagged(lags=1).fit(data)
+    whole = NotearsLagged(lags=1, baselines=False).fit(data)
     parts = [lagged_statistics(part, 1) for _, part in data.groupby("realisation")]
     found = NotearsLagged(lags=1).fit(reduce(add, parts))
     assert np.array_equal(found.graph_.adjacency, whole.graph_.adjacency)
