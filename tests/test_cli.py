@@ -202,6 +202,22 @@ def test_compare_reads_any_format_and_run_folders(data: str) -> None:
     assert "arrowhead recall" in table
 
 
+def test_report_and_plot_write_files_and_replace_none(data: str) -> None:
+    assert Outcome("fit", data, *FAST, "--out", "run").code == 0
+    assert "Written: run/report.html" in Outcome("report", "run", "--truth", "truth.json").err
+    assert '"truth":[[' in Path("run/report.html").read_text()
+    assert Outcome("report", "run", "run", "--out", "both.html").code == 0
+    assert "--force" in Outcome("report", "run", "run", "--out", "both.html").err
+    drawn = Outcome("plot", "run", "--top", "2", "--out", "figure.svg")
+    assert drawn.code == 0
+    assert Path("figure.svg").read_text().count("<polygon") == 2
+    assert "--force" in Outcome("plot", "run", "--out", "figure.svg").err
+    small = Outcome("plot", "run", "--width", 12, "--out", "small.svg")
+    assert "choose fewer edges" in small.err
+    refused = Outcome("report", ".")
+    assert (refused.code, "not a run folder" in refused.err) == (3, True)
+
+
 @pytest.mark.parametrize("ending", [".dot", ".graphml", ".csv", ".json", ".dagitty", ".pcalg.csv", ".svg"])
 def test_export_to_every_format(data: str, ending: str) -> None:
     assert Outcome("fit", data, *FAST, "--out", "run").code == 0

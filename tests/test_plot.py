@@ -175,14 +175,30 @@ def test_pictures_of_posteriors_are_on_one_scale_and_know_no_weights() -> None:
             assert path is not None
             assert path.attrib["stroke"] == PLAIN
             widths[group.findtext(f"{SVG}title"), p] = float(path.attrib["stroke-width"])
-    assert widths["a → b, probability 0.51", 0.51] < widths["a → b, probability 0.97", 0.97]
-    assert widths["b → c, probability 0.60", 0.51] == widths["b → c, probability 0.60", 0.97]
+    first = "a → b, probability 0.61 (→ 0.51, ← 0.10)"
+    second = "a → b, probability 1.00 (→ 0.97, ← 0.10)"
+    assert widths[first, 0.51] < widths[second, 0.97]
+    other = "b → c, probability 0.70 (→ 0.60, ← 0.10)"
+    assert widths[other, 0.51] == widths[other, 0.97]
+
+
+def test_a_sure_connection_without_a_sure_direction_is_a_thick_line() -> None:
+    graph = Graph.from_edges(["raf", "mek", "erk"], [("raf", "mek", 0.504), ("mek", "erk", 0.9)])
+    P = np.array([[0, 0.504, 0], [0.496, 0, 0.9], [0, 0.05, 0]])
+    picture = svg(graph, P)
+    unsure, sure = edge_groups(picture)
+    assert unsure.findtext(f"{SVG}title") == "raf — mek, probability 1.00 (→ 0.50, ← 0.50)"
+    assert unsure.find(f"{SVG}polygon") is None
+    assert sure.find(f"{SVG}polygon") is not None
+    widths = [float(group.find(f"{SVG}path").attrib["stroke-width"]) for group in (unsure, sure)]  # type: ignore[union-attr]
+    assert widths[0] > widths[1]
+    assert "no arrowhead: direction not determined" in picture
 
 
 def test_weights_beside_bootstrap_probabilities_keep_their_signs() -> None:
     graph = Graph.from_edges("abc", [("a", "b", 0.9), ("b", "c", -0.4)])
     picture = svg(graph, np.where(graph.adjacency, 0.9, 0.0))
-    assert "b → c, weight -0.4, probability 0.90" in picture
+    assert "b → c, weight -0.4, probability 0.90 (→ 0.90, ← 0.00)" in picture
     assert all(word in picture for word in (POSITIVE, NEGATIVE, "|weight| 0.9", "fainter: less probable"))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from polydag.cli.commands import check, compare, demo, export, fit, ledger, report, reproduce, simulate
+from polydag.cli.commands import check, compare, demo, export, fit, ledger, plot, report, reproduce, simulate
 from polydag.cli.output import with_explained_errors
 
 app = typer.Typer(
@@ -44,7 +44,7 @@ def polydag(
     """
 
 
-for _command in (demo, check, fit, report, simulate, compare, export, ledger, reproduce):
+for _command in (demo, check, fit, report, plot, simulate, compare, export, ledger, reproduce):
     app.command(_command.NAME, epilog=getattr(_command, "EPILOG", None))(
         with_explained_errors(_command.command)
     )

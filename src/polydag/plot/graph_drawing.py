@@ -1,8 +1,10 @@
 """Draw a graph as SVG: nodes as labelled boxes in layers, edges as curves from top to bottom.
 
-Colour shows the sign of a weight, width its magnitude, and opacity the probability if there is one. If the
-weights are the probabilities, lines have no sign and widths range from 0 to 1 in every picture. Undirected
-edges have no arrowhead. The same graph always gives the same text.
+Colour shows the sign of a weight, width its magnitude, and opacity the probability of a connection if there
+is one. If the weights are the probabilities, lines have no sign, and widths show the probability of a
+connection on the same scale in every picture. An arrowhead means that the direction is known: undirected
+edges have none, and neither have edges whose direction has less than the share `SURE` of the connection's
+probability. The same graph always gives the same text.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ _BOX_HEIGHT, _PAD, _MARGIN = 30, 11, 24
 _GAP, _BEND = 24, 18
 _THINNEST, _THICKEST = 1.2, 5.0
 _FAINTEST = 0.25
+SURE = 0.75  # the share of a connection's probability from which on its direction is drawn
 _SAMPLES = (0.5, 1.0)  # probabilities in the legend
 _LONGEST_LABEL = 28
 _UNLINKED_WIDTH = 900.0
@@ -81,8 +84,9 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     graph : Graph
         A DAG or CPDAG. Other graphs are drawn with the nodes in their given order from top to bottom.
     probabilities : array of shape (d, d), optional
-        The probability of each edge; less probable edges are drawn fainter. If they are also the weights of
-        the graph, as in posterior graphs, line widths show them, on the same scale in every picture.
+        The probability of each edge; less probable connections are drawn fainter, and without an arrowhead
+        where the direction is not sure. If they are also the weights of the graph, as in posterior graphs,
+        line widths show the connection's probability, on the same scale in every picture.
 
     Examples
     --------
@@ -206,16 +210,17 @@ def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
     if not A[i, j]:
         i, j = j, i  # an edge that points up
     weight = float(graph.weights[i, j])
-    directed = not A[j, i]
-    width = scale.width(abs(weight))
+    directed = not A[j, i] and _sure(chance, i, j)
+    joined = 1.0 if chance is None else min(1.0, float(chance[i, j] + chance[j, i]))
+    width = scale.width(abs(weight) if scale.weights or chance is None else joined)
     colour = PLAIN if not scale.weights or weight == 0 else POSITIVE if weight > 0 else NEGATIVE
     tooltip = f"{graph.names[i]} {'→' if directed else '—'} {graph.names[j]}"
     tooltip += f", weight {weight:.3g}" if scale.weights else ""
     faint = ""
     if chance is not None:
-        probability = float(chance[i, j]) if directed else float(max(chance[i, j], chance[j, i]))
-        tooltip += f", probability {probability:.2f}"
-        faint = f' opacity="{_opacity(probability):.2f}"'
+        tooltip += f", probability {joined:.2f}"
+        tooltip += f" (→ {chance[i, j]:.2f}, ← {chance[j, i]:.2f})"
+        faint = f' opacity="{_opacity(joined):.2f}"'
     head, points = "", list(curve.points)
     if directed:
         end, out = (len(points) - 1, -1) if j == curve.lower else (0, 1)
@@ -227,6 +232,11 @@ def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
         head = f'<polygon points="{shape}" fill="{colour}"/>'
     path = f'<path d="{_smooth(points)}" fill="none" stroke="{colour}" stroke-width="{width:.2f}"/>'
     return f"<g{faint}><title>{escaped(tooltip)}</title>{path}{head}</g>"
+
+
+def _sure(chance: Array | None, i: int, j: int) -> bool:
+    """Whether the direction `i -> j` of a connection is known well enough to be drawn."""
+    return chance is None or bool(chance[i, j] >= SURE * min(1.0, chance[i, j] + chance[j, i]))
 
 
 def _opacity(probability: float) -> float:
@@ -272,7 +282,9 @@ def _node(name: str, box: Box) -> str:
 def _legend(graph: Graph, scale: _Scale) -> tuple[str, float]:
     """The legend of colours and widths, and its own width; empty if there is nothing to explain."""
     parts = _weight_keys(graph, scale) if scale.weights else []
-    if graph.has_undirected:
+    if graph.has_undirected or not all(
+        _sure(scale.chance, graph.index(edge.source), graph.index(edge.target)) for edge in graph.edges()
+    ):
         parts.append((f'stroke="{PLAIN}" stroke-width="1.8"', "no arrowhead: direction not determined"))
     if scale.chance is not None and graph.n_edges:
         parts += _probability_keys(scale)

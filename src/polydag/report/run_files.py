@@ -63,7 +63,7 @@ class RunFiles:
 def read_folder(path: str | os.PathLike[str]) -> RunFiles:
     """Read a run folder; of a run that goes on or was interrupted, what there is in `<path>.partial`."""
     folder = Path(path)
-    unfinished = folder if folder.name.endswith(".partial") else folder.with_name(f"{folder.name}.partial")
+    unfinished = folder if folder.suffix == ".partial" else folder.parent / f"{folder.name}.partial"
     if (folder / GRAPH).is_file():
         return RunFiles(str(folder), _texts(folder))
     if unfinished.is_dir():
