@@ -16,7 +16,7 @@ from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
-from polydag.plot.graph_drawing import arrange
+from polydag.plot.arrangement import arrange
 from polydag.plot.horizontal_positions import nearest_positions
 from polydag.plot.layers import assign, crossings, downward, layered
 from polydag.plot.svg_style import NEGATIVE, PLAIN, POSITIVE, shortened, text_width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any, Literal
 
 from polydag.errors import DataError, UsageError
 from polydag.plot.svg_style import FONT_SIZE
@@ -34,7 +35,9 @@ def save(picture: str, path: str | os.PathLike[str], width: float = COLUMN) -> N
     if ending not in FORMATS:
         raise UsageError(f"{file} must end with {', '.join(FORMATS)}.")
     sized = scaled(picture, width)
-    content = sized.encode() if ending == ".svg" else _typeset(sized, width, ending[1:])
+    content = (
+        sized.encode() if ending == ".svg" else _typeset(sized, width, "pdf" if ending == ".pdf" else "png")
+    )
     try:
         file.write_bytes(content)
     except OSError as error:
@@ -59,7 +62,7 @@ def _extent(picture: str) -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
-def _typeset(picture: str, width: float, kind: str) -> bytes:
+def _typeset(picture: str, width: float, kind: Literal["pdf", "png"]) -> bytes:
     try:
         import typst
     except ImportError:
@@ -76,6 +79,5 @@ def _typeset(picture: str, width: float, kind: str) -> bytes:
         (Path(folder) / "picture.svg").write_text(picture, encoding="utf-8")
         source = Path(folder) / "page.typ"
         source.write_text(page, encoding="utf-8")
-        more = {"ppi": _PIXELS_PER_INCH} if kind == "png" else {}
-        result: bytes = typst.compile(str(source), format=kind, **more)
-    return result
+        compiled: Any = typst.compile(str(source), format=kind, ppi=_PIXELS_PER_INCH)
+    return bytes(compiled)

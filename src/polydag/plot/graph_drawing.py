@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
-from polydag.plot.horizontal_positions import horizontal_positions
-from polydag.plot.layers import assign, downward, layered
+from polydag.plot.arrangement import BOX_HEIGHT, Box, Curve, Point, node_label
+from polydag.plot.packing import packed
 from polydag.plot.svg_style import (
     BORDER,
     BOX,
@@ -31,38 +31,15 @@ from polydag.plot.svg_style import (
     POSITIVE,
     SOFT,
     escaped,
-    printable,
     text_width,
 )
 
-_BOX_HEIGHT, _PAD, _MARGIN = 30, 11, 24
-_GAP, _BEND = 24, 18
+_MARGIN = 24
 _THINNEST, _THICKEST = 1.2, 5.0
 _FAINTEST = 0.25
 SURE = 0.75  # the share of a connection's probability from which on its direction is drawn
 _SAMPLES = (0.5, 1.0)  # probabilities in the legend
-_LONGEST_LABEL = 28
-_UNLINKED_WIDTH = 900.0
 _STEEPEST = 0.5
-_PORT, _WIDEST_FOR_PORTS = 11.0, 260.0
-
-Point = tuple[float, float]
-
-
-class Box(NamedTuple):
-    """The box of a node: its centre and its width."""
-
-    x: float
-    y: float
-    width: float
-
-
-class Curve(NamedTuple):
-    """An edge: its upper and lower nodes, and the points that it passes through, from top to bottom."""
-
-    upper: int
-    lower: int
-    points: list[Point]
 
 
 class _Scale(NamedTuple):
@@ -98,7 +75,7 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
         chance.shape != graph.adjacency.shape or not ((chance >= 0) & (chance <= 1)).all()
     ):
         raise UsageError(f"Probabilities must be a {graph.adjacency.shape} array of numbers from 0 to 1.")
-    boxes, curves = arrange(graph)
+    boxes, curves = packed(graph)
     scale = _scale(graph, chance)
     lines = [_edge(graph, curve, scale) for curve in curves]
     lines += [_node(name, box) for name, box in zip(graph.names, boxes, strict=True)]
@@ -107,13 +84,13 @@ def svg(graph: Graph, probabilities: ArrayLike | None = None) -> str:
     right = max((x for curve in curves for x, _ in curve.points), default=0.0)
     left = min([left, *(box.x - box.width / 2 for box in boxes)]) - _MARGIN
     right = max([right, *(box.x + box.width / 2 for box in boxes)]) + _MARGIN
-    bottom = max((box.y + _BOX_HEIGHT / 2 for box in boxes), default=0.0) + _MARGIN
+    bottom = max((box.y + BOX_HEIGHT / 2 for box in boxes), default=0.0) + _MARGIN
     width = max(right - left, legend[1] + 2 * _MARGIN)
     left -= (width - (right - left)) / 2
     if legend[1]:
         lines.append(f'<g transform="translate({left + _MARGIN:.1f} {bottom + 8:.1f})">{legend[0]}</g>')
         bottom += 30
-    top = -_BOX_HEIGHT / 2 - _MARGIN
+    top = -BOX_HEIGHT / 2 - _MARGIN
     size = f"{left:.1f} {top:.1f} {width:.1f} {bottom - top:.1f}"
     edges = "edge" if graph.n_edges == 1 else "edges"
     head = (
@@ -132,77 +109,6 @@ def _scale(graph: Graph, chance: Array | None) -> _Scale:
     largest = float(np.abs(values).max(initial=0.0))
     weighted = largest > 0 and bool((values != 1.0).any())
     return _Scale(largest if weighted else 0.0, weighted, chance)
-
-
-def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
-    """The box of every node and the curve of every edge."""
-    joined = graph.adjacency | graph.adjacency.T
-    linked = np.flatnonzero(joined.any(axis=1))
-    ports = np.maximum(graph.adjacency.sum(axis=0), graph.adjacency.sum(axis=1)).tolist()
-    widths = [
-        max(text_width(_label(name)) + 2 * _PAD, 44.0, min(_PORT * (count + 1), _WIDEST_FOR_PORTS))
-        for name, count in zip(graph.names, ports, strict=True)
-    ]
-    boxes = [Box(0.0, 0.0, width) for width in widths]
-    curves: list[Curve] = []
-    bottom = -1.0
-    if len(linked):
-        D = downward(graph.adjacency[np.ix_(linked, linked)])
-        level = assign(D)
-        level = [where - min(level) for where in level]
-        drawing = layered(D, level)
-        x = horizontal_positions(drawing, [widths[i] for i in linked], _GAP, _BEND)
-        y = _heights(drawing.layers, drawing.down, x)
-        where_y = {vertex: y[k] for k, layer in enumerate(drawing.layers) for vertex in layer}
-        for k, i in enumerate(linked.tolist()):
-            boxes[i] = Box(x[k], where_y[k], widths[i])
-        for (a, b), route in drawing.routes.items():
-            points = [(x[vertex], where_y[vertex]) for vertex in route]
-            curves.append(Curve(int(linked[a]), int(linked[b]), points))
-        bottom = y[-1]
-    _place_unlinked(boxes, [i for i in range(graph.n_nodes) if not joined[i].any()], bottom)
-    return boxes, _with_ports(curves, boxes)
-
-
-def _heights(layers: list[list[int]], down: list[list[int]], x: list[float]) -> list[float]:
-    """The vertical position of each layer; there is more space below layers with long horizontal edges."""
-    y = [0.0]
-    for layer in layers[:-1]:
-        reach = max((abs(x[a] - x[b]) for a in layer for b in down[a]), default=0.0)
-        y.append(y[-1] + min(_BOX_HEIGHT + 44 + 0.12 * reach, 190.0))
-    return y
-
-
-def _place_unlinked(boxes: list[Box], unlinked: list[int], bottom: float) -> None:
-    """Place nodes without edges in rows below all others."""
-    if not unlinked:
-        return
-    left = min((box.x - box.width / 2 for i, box in enumerate(boxes) if i not in unlinked), default=0.0)
-    right = max((box.x + box.width / 2 for i, box in enumerate(boxes) if i not in unlinked), default=0.0)
-    limit = left + max(right - left, _UNLINKED_WIDTH)
-    x, y = left, 0.0 if bottom < 0 else bottom + _BOX_HEIGHT + 34
-    for i in unlinked:
-        if x > left and x + boxes[i].width > limit:
-            x, y = left, y + _BOX_HEIGHT + 14
-        boxes[i] = Box(x + boxes[i].width / 2, y, boxes[i].width)
-        x += boxes[i].width + 14
-
-
-def _with_ports(curves: list[Curve], boxes: list[Box]) -> list[Curve]:
-    """Spread the ends of edges that share a node along its box, in the order of their directions."""
-    points = [list(curve.points) for curve in curves]
-    for end, following, side in ((0, 1, 1), (-1, -2, -1)):
-        groups: dict[int, list[int]] = {}
-        for k, curve in enumerate(curves):
-            groups.setdefault(curve.upper if end == 0 else curve.lower, []).append(k)
-        for node, edges in groups.items():
-            edges.sort(key=lambda k: (curves[k].points[following][0], k))
-            box = boxes[node]
-            step = min(16.0, (box.width - 16) / max(len(edges) - 1, 1))
-            for rank, k in enumerate(edges):
-                shift = step * (rank - (len(edges) - 1) / 2)
-                points[k][end] = (box.x + shift, box.y + side * _BOX_HEIGHT / 2)
-    return [curve._replace(points=found) for curve, found in zip(curves, points, strict=True)]
 
 
 def _edge(graph: Graph, curve: Curve, scale: _Scale) -> str:
@@ -269,11 +175,11 @@ def _lean(before: Point, here: Point, after: Point) -> float:
 
 
 def _node(name: str, box: Box) -> str:
-    label = _label(name)
+    label = node_label(name)
     hint = f"<title>{escaped(name)}</title>" if label != name else ""
     return (
-        f'<g>{hint}<rect x="{box.x - box.width / 2:.1f}" y="{box.y - _BOX_HEIGHT / 2:.1f}" '
-        f'width="{box.width:.1f}" height="{_BOX_HEIGHT}" rx="8" fill="{BOX}" stroke="{BORDER}"/>'
+        f'<g>{hint}<rect x="{box.x - box.width / 2:.1f}" y="{box.y - BOX_HEIGHT / 2:.1f}" '
+        f'width="{box.width:.1f}" height="{BOX_HEIGHT}" rx="8" fill="{BOX}" stroke="{BORDER}"/>'
         f'<text x="{box.x:.1f}" y="{box.y + 4.5:.1f}" text-anchor="middle" fill="{INK}">'
         f"{escaped(label)}</text></g>"
     )
@@ -323,8 +229,3 @@ def _probability_keys(scale: _Scale) -> list[tuple[str, str]]:
         )
         for p in _SAMPLES
     ]
-
-
-def _label(name: str) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[: _LONGEST_LABEL - 1]}…"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.graph import Graph
-from polydag.plot.graph_drawing import Box, Curve, arrange
+from polydag.plot.arrangement import BOX_HEIGHT, Box, Curve, arrange
 
 _GAP = 40.0
-_HEIGHT = 30.0  # of a box
 _ASPECT = 1.6
 
 
@@ -26,7 +25,7 @@ def packed(graph: Graph) -> tuple[list[Box], list[Curve]]:
     limit = max(widest, float(np.sqrt(area * _ASPECT)))
     placed: list[Box] = [Box(0.0, 0.0, 0.0)] * graph.n_nodes
     lines: list[Curve] = []
-    x = y = shelf = 0.0
+    x, y, shelf = 0.0, -BOX_HEIGHT / 2, 0.0  # the first boxes are centred at 0, as in `arrange`
     for k in [*order, *range(len(linked), len(parts))]:
         left, top, right, bottom = frames[k]
         if x and (x + right - left > limit or k == len(linked)):
@@ -67,4 +66,4 @@ def _frame(boxes: list[Box], curves: list[Curve]) -> tuple[float, float, float, 
     x = [box.x - box.width / 2 for box in boxes] + [a for a, _ in points]
     right = [box.x + box.width / 2 for box in boxes] + [a for a, _ in points]
     y = [box.y for box in boxes]
-    return min(x), min(y) - _HEIGHT / 2, max(right), max(y) + _HEIGHT / 2
+    return min(x), min(y) - BOX_HEIGHT / 2, max(right), max(y) + BOX_HEIGHT / 2
