@@ -19,6 +19,7 @@ from polydag.plot import svg
 from polydag.plot.arrangement import arrange
 from polydag.plot.horizontal_positions import nearest_positions
 from polydag.plot.layers import assign, crossings, downward, layered
+from polydag.plot.packing import packed
 from polydag.plot.svg_style import NEGATIVE, PLAIN, POSITIVE, shortened, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,7 +69,7 @@ def test_boxes_do_not_overlap_and_edges_point_down(graph: Graph) -> None:
 @settings(max_examples=40, deadline=None)
 def test_everything_lies_inside_the_picture(graph: Graph) -> None:
     left, top, width, height = map(float, drawn(svg(graph)).attrib["viewBox"].split())
-    boxes, curves = arrange(graph)
+    boxes, curves = packed(graph)
     for box in boxes:
         assert left <= box.x - box.width / 2
         assert box.x + box.width / 2 <= left + width
