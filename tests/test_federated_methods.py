@@ -162,6 +162,7 @@ def test_the_default_penalties_end_where_they_should() -> None:
     assert schedule.max_rounds(0.01) > schedule.max_rounds(1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*compare the units:polydag.errors.DataWarning")  # spreads are random
 @quick
 @given(seeds, st.lists(st.integers(1, 40), min_size=1, max_size=6), st.floats(0, 1e5))
 def test_moments_give_the_pooled_statistics(seed: int, sizes: list[int], far: float) -> None:
