@@ -26,7 +26,8 @@ def continuous_columns(frame: pd.DataFrame, *, most_levels: int = MAX_LEVELS) ->
         if getattr(values.dtype, "kind", "O") not in "iuf":
             continue
         present = values.to_numpy()[values.notna().to_numpy()]
-        whole = bool((present % 1 == 0).all()) if present.dtype.kind == "f" else True
+        with np.errstate(invalid="ignore"):  # infinite values, which are refused later
+            whole = bool((present % 1 == 0).all()) if present.dtype.kind == "f" else True
         if not whole or len(np.unique(present)) > most_levels:
             found.append(str(name))
     return found

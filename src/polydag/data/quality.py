@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TINY = 1e-12  # squared differences below this fraction of the variance are rounding errors
+_SMALLEST, _LARGEST = 1e-100, 1e100  # standard deviations
 _DEPENDENT = 1e-10  # a column is dependent if the others leave at most this fraction of its variance
 
 
@@ -34,6 +35,13 @@ def constant_columns(stats: GaussianStats) -> list[str]:
     """Columns that are constant, up to rounding."""
     variance = stats.scatter.diagonal() / max(stats.n, 1.0)
     return [name for name, flat in zip(stats.names, variance <= 1e-24 * stats.mean**2, strict=True) if flat]
+
+
+def extreme_columns(stats: GaussianStats) -> list[str]:
+    """Columns whose variance is so small or large that products of variances leave the range of numbers."""
+    variance = stats.scatter.diagonal() / max(stats.n, 1.0)
+    extreme = ((variance > 0) & (variance < _SMALLEST**2)) | (variance > _LARGEST**2)
+    return [name for name, far in zip(stats.names, extreme, strict=True) if far]
 
 
 def duplicate_columns(stats: GaussianStats) -> list[tuple[str, ...]]:
@@ -98,6 +106,11 @@ def dependent_columns(stats: GaussianStats) -> list[Dependence]:
 
 def require_usable(stats: GaussianStats, *, independent: bool = False, source: str = "The data") -> None:
     """Raise `DataError` for constant and duplicate columns and, if `independent`, for linear dependence."""
+    if extreme := extreme_columns(stats):
+        raise DataError(
+            f"{source}: the values of column {', '.join(extreme)} vary by less than {_SMALLEST:g} or by more "
+            f"than {_LARGEST:g}, which cannot be computed with. Use other units."
+        )
     if constant := constant_columns(stats):
         raise DataError(f"{source}: column {', '.join(constant)} is constant. Exclude it.")
     if groups := duplicate_columns(stats):

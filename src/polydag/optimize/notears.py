@@ -8,6 +8,7 @@ latter is exact if error variances are equal, and takes hardly any time.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -67,6 +68,12 @@ def follow_path(
     mu: float,
 ) -> Solution:
     """Follow the path from `start`, lowering μ tenfold per stage until cycles have vanished."""
+    unit = _unit(loss)
+    if unit != 1:
+        scaled = dataclasses.replace(loss, grams=loss.grams / unit)
+        return _in_unit(
+            follow_path(scaled, lambda_ / unit, acyclicity, masks, start, label, mu), unit, lambda_
+        )
     lasso = lasso_rates(lambda_, masks)
     W = start
     stages: list[Stage] = []
@@ -81,6 +88,20 @@ def follow_path(
         if (point.h <= ACYCLIC and mu < _WARM) or mu <= _LAST:
             return Solution(lambda_, W, objective, point.h, tuple(stages))
         mu /= 10
+
+
+def _unit(loss: LeastSquares) -> float:
+    """A power of two to divide covariances by if they are far from the size for which μ is chosen; else 1."""
+    size = float(np.mean([loss.gram(j)[j, j] for j in range(loss.d)]))
+    return 1.0 if 1e-4 < size < 1e4 else float(2.0 ** round(np.log2(size)))
+
+
+def _in_unit(solution: Solution, unit: float, lambda_: float) -> Solution:
+    """The solution of a loss that was divided by `unit`, in the units of the data."""
+    stages = tuple(
+        stage._replace(lambda_=lambda_, objective=stage.objective * unit) for stage in solution.stages
+    )
+    return dataclasses.replace(solution, lambda_=lambda_, objective=solution.objective * unit, stages=stages)
 
 
 def order_start(loss: LeastSquares, lambda_: float, masks: Masks) -> Array:

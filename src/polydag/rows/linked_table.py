@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.data.containers import table_of
 from polydag.data.quality import require_usable
 from polydag.errors import DataError, DataWarning
 from polydag.graph import node_names
 from polydag.rows.links import Links, as_links
 from polydag.stats import GaussianStats
-from polydag.stats.rows import numeric_rows, require_finite
+from polydag.stats.rows import is_arrow, numeric_rows, require_finite
 
 Array = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class LinkedTable:
         covariance: Any = None,
     ) -> Self:
         """Take a table apart: a text as `links` or `time`, or texts as `covariates`, name columns of it."""
-        data = getattr(X, "frame", X)
+        data = _rows_and_columns(X)
         group = links if isinstance(links, str) else ""
         told = _as_names(covariates)
         when = [time] if isinstance(time, str) else []
@@ -93,7 +94,7 @@ class LinkedTable:
 
     def of_same_rows(self, X: Any, group: str, covariates: Any) -> tuple[Array, Array | None]:
         """The variables and covariates of another table with the same rows and columns."""
-        data = getattr(X, "frame", X)
+        data = _rows_and_columns(X)
         told = _as_names(covariates)
         present = {str(name) for name in getattr(data, "columns", ())}
         values, found = numeric_rows(
@@ -197,6 +198,12 @@ def _warn_of_group_level(values: Array, names: Sequence[str], links: Links) -> N
             DataWarning,
             stacklevel=4,
         )
+
+
+def _rows_and_columns(X: Any) -> Any:
+    """A DataFrame or an array."""
+    data = table_of(getattr(X, "frame", X))
+    return data.to_pandas() if is_arrow(data) else data
 
 
 def _nothing(links: Any) -> Any:

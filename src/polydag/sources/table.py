@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from polydag.data.containers import require_columns, table_of
 from polydag.data.kinds import has_few_whole_numbers
 from polydag.data.table import Kind
 from polydag.data.table import Table as ReadTable
@@ -47,8 +47,7 @@ class InMemory(Source):
         interventions: str | Sequence[Iterable[object]] | None = None,
         blocks: Sequence[Hashable] | None = None,
     ) -> None:
-        _refuse_path(data)
-        own = data.frame if isinstance(data, ReadTable) else data
+        own = data.frame if isinstance(data, ReadTable) else table_of(data)
         self._kinds = dict(data.kinds) if isinstance(data, ReadTable) else None
         told = {name: data.kinds[name] for name in data.declared} if isinstance(data, ReadTable) else {}
         self._notes = tuple(data.notes) if isinstance(data, ReadTable) else ()
@@ -59,7 +58,7 @@ class InMemory(Source):
                 self._kinds.pop(interventions, None)
         elif interventions is not None:
             self._targets = _checked_targets(interventions)
-        _require_two_dimensions(own)
+        require_columns(own)
         self._declared: dict[str, Kind] = {**told, **(kinds or {})}
         if kinds is not None:
             own, self._kinds = _with_kinds(own, {**(self._kinds or {}), **kinds})
@@ -193,30 +192,15 @@ class InMemory(Source):
 
 def as_frame(data: Any) -> pd.DataFrame:
     """A DataFrame of whatever holds rows and columns."""
-    _refuse_path(data)
     if isinstance(data, ReadTable):
         return data.frame
-    if isinstance(data, pd.DataFrame):
-        return data
-    if hasattr(data, "schema"):
-        frame: pd.DataFrame = data.to_pandas()
+    table = table_of(data)
+    if isinstance(table, pd.DataFrame):
+        return table
+    if not isinstance(table, np.ndarray):
+        frame: pd.DataFrame = table.to_pandas()
         return frame
-    _require_two_dimensions(data)
-    array = np.asarray(data)
-    return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-
-
-def _require_two_dimensions(data: Any) -> None:
-    if not hasattr(data, "columns") and not hasattr(data, "schema") and np.ndim(data) != 2:
-        raise DataError(f"The data must have rows and columns; this array has the shape {np.shape(data)}.")
-
-
-def _refuse_path(data: Any) -> None:
-    if isinstance(data, (str, os.PathLike)):
-        raise DataError(
-            f"{os.fspath(data)!r} is not a table. Read the file with polydag.data.read, stream it with "
-            "polydag.sources.Stream, or name it on the command line (polydag fit)."
-        )
+    return pd.DataFrame(table, columns=[f"x{i}" for i in range(table.shape[1])])
 
 
 def with_levels(data: Any) -> Any:

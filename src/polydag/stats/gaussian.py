@@ -87,6 +87,11 @@ class GaussianStats:
             return cls._of_rows(rows, labels)
         ones = np.sqrt(row_weights(weights, len(rows)))
         n = float(ones @ ones)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return cls._weighted(rows, labels, ones, n, row_factor)._moderate()
+
+    @classmethod
+    def _weighted(cls, rows: Array, labels: tuple[str, ...], ones: Array, n: float, row_factor: Any) -> Self:
         shift = rows.mean(axis=0)  # keeps the whitened sums small; the mean is exact all the same
         centred = (rows - shift) * ones[:, None]
         if row_factor is not None:
@@ -103,7 +108,17 @@ class GaussianStats:
     @classmethod
     def _of_rows(cls, rows: Array, names: tuple[str, ...]) -> Self:
         blocks = (rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS))
-        return reduce(add, (cls._of_block(block, names) for block in blocks))
+        return reduce(add, (cls._of_block(block, names) for block in blocks))._moderate()
+
+    def _moderate(self) -> Self:
+        """These statistics, unless squares of the values do not fit into a number."""
+        for name, square in zip(self.names, self.scatter.diagonal(), strict=True):
+            if not np.isfinite(square):
+                raise DataError(
+                    f"The values of column {name} are too large to be squared. Check them, or change their "
+                    "units."
+                )
+        return self
 
     @classmethod
     def _of_columns(cls, columns: Sequence[Array], names: tuple[str, ...], rows_before: int) -> Self:
@@ -124,13 +139,14 @@ class GaussianStats:
         # A missing or infinite value shows in the scatter, which is much smaller than the rows.
         if not np.isfinite(result.scatter.diagonal()).all():
             require_finite(np.array(columns).T, names, rows_before)
-        return result
+        return result._moderate()
 
     @classmethod
     def _of_block(cls, rows: Array, names: tuple[str, ...]) -> Self:
-        mean = rows.mean(axis=0)
-        centred = rows - mean
-        return cls(len(rows), mean, centred.T @ centred, names, len(rows))
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = rows.mean(axis=0)
+            centred = rows - mean
+            return cls(len(rows), mean, centred.T @ centred, names, len(rows))
 
     @classmethod
     def from_batches(cls, batches: Iterable[Any]) -> Self:
@@ -179,9 +195,10 @@ class GaussianStats:
                 f"Cannot merge statistics of different variables: {difference(self.names, other.names)}"
             )
         mass = self.mass + other.mass
-        delta = other.mean - self.mean
-        mean = self.mean + delta * (other.mass / mass)
-        scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.mass * other.mass / mass)
+        with np.errstate(invalid="ignore", over="ignore"):
+            delta = other.mean - self.mean
+            mean = self.mean + delta * (other.mass / mass)
+            scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.mass * other.mass / mass)
         return type(self)(self.n + other.n, mean, scatter, self.names, mass)
 
     @property

@@ -31,11 +31,16 @@ def numeric_rows(data: Any) -> tuple[Array, list[str] | None]:
     if names is not None and hasattr(data, "dtypes"):
         for name, dtype in zip(names, data.dtypes, strict=True):
             if getattr(dtype, "kind", "O") not in "iufb":
-                raise DataError(f"Column {name} is {dtype}, not numeric. Recode or drop it.")
+                dates = " Dates can be days since the first one." * (getattr(dtype, "kind", "O") == "M")
+                raise DataError(f"Column {name} is {dtype}, not numeric. Recode or drop it.{dates}")
         return np.ascontiguousarray(data.to_numpy(dtype=float, na_value=np.nan)), names
     try:
+        if np.iscomplexobj(data):
+            raise DataError("The data holds complex numbers. Split them into real and imaginary parts.")
         values = np.asarray(data, dtype=float)
-    except (TypeError, ValueError) as error:
+    except DataError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"The data cannot be read as numbers: {error}.") from error
     if values.ndim != 2:
         raise DataError(f"The data must have rows and columns; this array has the shape {values.shape}.")
