@@ -95,8 +95,10 @@ class LinearCoordinator:
         """The adjustment of the parties' rows, the common centre, then the common scale."""
         if str(state["question"]) == COMPARE:
             state, again = end_comparison(self.names, state, total, self.site_effects)
+            if again is not None:
+                return state, again
             more = adjustment_of(state)
-            return {**state, "question": _CENTRE}, again or centre_question(self.names, self.group, more)
+            return {**state, "question": _CENTRE}, centre_question(self.names, self.group, more)
         return (
             self._centred(state, total) if str(state["question"]) == "centre" else self._scaled(state, total)
         )

@@ -105,8 +105,10 @@ class NetworkCoordinator:
         """The adjustment of the parties' rows, the common centre, then the common unit."""
         if str(state["question"]) == COMPARE:
             state, again = end_comparison(self.names, state, total, self.site_effects)
+            if again is not None:
+                return state, again
             more = adjustment_of(state)
-            return {**state, "question": _CENTRE}, again or centre_question(self.names, self.group, more)
+            return {**state, "question": _CENTRE}, centre_question(self.names, self.group, more)
         if str(state["question"]) == "centre":
             rows = total.arrays["rows"]
             centre = total.arrays["sums"] / np.maximum(total.arrays["mass"], 1e-300)[:, None]
