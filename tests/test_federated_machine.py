@@ -28,7 +28,7 @@ from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.models.network_coordinator import NetworkCoordinator
 from polydag.federated.models.network_party import NetworkParty
-from polydag.federated.protocol.coordinator import DONE, RUNNING, STOPPED, UNWILLING, CoordinatorState
+from polydag.federated.protocol.coordinator import DONE, RUNNING, STOPPED, CoordinatorState
 from polydag.federated.protocol.engine import Federation, begin
 from polydag.federated.protocol.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.protocol.programs import Program
@@ -173,7 +173,7 @@ def test_messages_that_do_not_fit_are_refused_with_their_sender(sites: dict[str,
         (dataclasses.replace(good, round=7), "round 7, not for 1"),
         (dataclasses.replace(good, arrays=nan), "sums[][3] is nan"),
         (dataclasses.replace(good, arrays=short), "instead of"),
-        (dataclasses.replace(good, arrays={"rows[]": np.array(["a"])}), "not numbers"),
+        (dataclasses.replace(good, arrays={"rows[]": np.array(["a"])}), "which is not sent"),
         (dataclasses.replace(good, phase="ask"), "does not send"),
     ]
     for message, why in cases:
@@ -291,9 +291,11 @@ def test_a_damaged_question_is_refused_and_asked_again(
 
     found = run(coordinator, own, carry=once)
     assert same_arrays(found.coordinator.result, run(coordinator, own).coordinator.result)
-    told = found.coordinator.refusals
+    assert len(found.coordinator.refusals) == len(damaged)
+    assert all("site 1 refused the question" in text for text in found.coordinator.refusals)
+    told = found.sites["site 1"].refusals  # the reason stays at the site
     assert len(told) == len(damaged)
-    assert all("site 1 refused the question: " in text and why in text for text in told)
+    assert all(why in text for text in told)
 
 
 def test_a_question_that_stays_damaged_stops_the_study_with_the_reason(sites: dict[str, Site]) -> None:
@@ -304,7 +306,8 @@ def test_a_question_that_stays_damaged_stops_the_study_with_the_reason(sites: di
 
     stopped = run(admm(), sites, carry=always)
     assert stopped.coordinator.status == STOPPED
-    assert "site 1 refused the question: W[0, 0, 0] is nan" in stopped.coordinator.reason
+    assert "site 1 refused the question" in stopped.coordinator.reason
+    assert stopped.sites["site 1"].refusals[-1] == "W[0, 0, 0] is nan"
     end = run(admm(), sites, unpack(pack(stopped), sites))
     assert same_arrays(end.coordinator.result, run(admm(), sites).coordinator.result)
 
@@ -400,15 +403,16 @@ def test_a_site_declines_other_columns_and_too_few_rows(sites: dict[str, Site]) 
         (["x1", "x0", *NAMES[2:]], "another order: number 1 is x1"),
     ):
         odd = GaussianStats.from_data(np.random.default_rng(0).normal(size=(20, D)), names=columns)
-        found = run(moments(), {**sites, "odd": Site(LinearParty(odd))}).coordinator
-        assert found.status == UNWILLING
-        assert found.reason.startswith("odd does not take part")
-        assert why in found.reason
+        found = run(moments(), {**sites, "odd": Site(LinearParty(odd))})
+        assert found.coordinator.status == STOPPED
+        assert "odd refused the question" in found.coordinator.reason
+        assert why in found.sites["odd"].refusals[0]
     few = GaussianStats.from_data(np.random.default_rng(0).normal(size=(9, D)), names=NAMES)
-    found = run(moments(), {**sites, "few": Site(LinearParty(few))}).coordinator
-    assert "few does not take part: It has 9 rows; its owner asks for at least 10" in found.reason
+    found = run(moments(), {**sites, "few": Site(LinearParty(few))})
+    assert "It has 9 rows; its owner asks for at least 10" in found.sites["few"].refusals[0]
+    assert "rows" not in found.coordinator.reason
     strict = {**sites, "site 0": Site(sites["site 0"].local, min_rows=50)}
-    assert "site 0 does not take part: It has 30 rows" in run(moments(), strict).coordinator.reason
+    assert "It has 30 rows" in run(moments(), strict).sites["site 0"].refusals[0]
 
 
 def test_names_of_sites_are_checked() -> None:

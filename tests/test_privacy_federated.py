@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from over_parties import learned
 from polydag import GaussianStats, Notears, Regimes, simulate
-from polydag.errors import DataError, DataWarning, UsageError
+from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
 from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.voting import Voting
 from polydag.federated.methods.voting_party import VotingParty
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.models.regimes import centre_question
-from polydag.federated.protocol.coordinator import DONE, STOPPED, UNWILLING
+from polydag.federated.protocol.coordinator import DONE, STOPPED
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.engine import begin
 from polydag.federated.protocol.messages import (
@@ -45,6 +45,7 @@ from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.privacy import differencing, ledger
 from polydag.privacy.ledger import Entry
 from polydag.privacy.masking.identities import Identity
+from polydag.privacy.policy import Policy
 
 pytestmark = pytest.mark.portable
 
@@ -53,18 +54,21 @@ NAMES = tuple(f"x{i}" for i in range(D))
 GROUP = np.zeros(D, dtype=np.int64)
 
 
-def sites_of(n: int, **protection: Any) -> dict[str, Site]:
+IDENTITIES = {name: Identity() for name in (COORDINATOR, *(f"site {k}" for k in range(12)))}
+DIRECTORY = {name: identity.public for name, identity in IDENTITIES.items()}
+
+
+def sites_of(n: int, **allowed: Any) -> dict[str, Site]:
     dag = simulate.dag(D, expected_edges=4, random_state=0)
     names = [f"site {k}" for k in range(n)]
-    identities = {name: Identity() for name in names}
-    directory = {name: identity.public for name, identity in identities.items()}
+    policy = Policy(DIRECTORY, **allowed)
     return {
         name: Site(
             VotingParty(
                 LinearParty(GaussianStats.from_data(simulate.linear(dag, n=30 + 5 * k, random_state=k))),
                 Notears(),
             ),
-            protection=SiteProtection(identities[name], directory, **protection),
+            protection=SiteProtection(IDENTITIES[name], policy),
         )
         for k, name in enumerate(names)
     }
@@ -99,7 +103,13 @@ class Repeated:
 
 
 def masked(program: Program, **settings: Any) -> Coordinator:
-    return Coordinator(program, masking=Masking(**settings))
+    masking = Masking(identity=IDENTITIES[COORDINATOR], directory=DIRECTORY, **settings)
+    return Coordinator(program, masking=masking)
+
+
+def as_coordinator(message: Message) -> Message:
+    """A message that a dishonest coordinator has changed, with its signature."""
+    return Masking(identity=IDENTITIES[COORDINATOR]).signed([message])[0]
 
 
 def without(sender: str, when: Callable[[Message], bool]) -> Callable[[Message], list[Message]]:
@@ -220,16 +230,17 @@ def test_sites_may_drop_out_between_their_numbers_and_the_opening() -> None:
     assert "site 1, site 2" in end.reason
 
 
-def test_in_the_first_sum_any_three_survivors_will_do_and_later_they_will_not() -> None:
-    sites = sites_of(5)
+def test_a_sum_without_part_of_a_group_is_not_formed_even_if_it_is_the_first() -> None:
+    sites = sites_of(5)  # one group
     gone = lambda m: [] if m.sender in ("site 3", "site 4") and m.phase == CONTRIBUTION else [m]  # noqa: E731
     end = run(masked(Repeated(1), quorum=3), sites, carry=gone).coordinator
-    assert end.status == DONE, end.reason
-    assert end.result["sites"].tolist() == [3]
-    late = without("site 3", lambda m: m.round == 2 and m.phase == CONTRIBUTION)
-    end = run(masked(Repeated(2), quorum=3), sites, carry=late).coordinator
     assert end.status == STOPPED
     assert "reveal single ones in combination with earlier sums" in end.reason
+    groups = (tuple(f"site {k}" for k in range(3)), tuple(f"site {k}" for k in range(3, 6)))
+    gone = lambda m: [] if m.sender in ("site 3", "site 4") and m.phase == CONTRIBUTION else [m]  # noqa: E731
+    end = run(masked(Repeated(1), groups=groups), sites_of(6), carry=gone).coordinator
+    assert end.status == DONE, end.reason
+    assert end.result["sites"].tolist() == [3]
 
 
 def test_a_site_that_is_away_while_secrets_are_shared_out_is_left_out_of_the_block() -> None:
@@ -264,7 +275,7 @@ def test_forged_changed_replayed_and_reordered_messages_are_refused_with_the_sen
     assert end.result["found"].tolist() == [sum(site.local.n_rows for site in sites.values())] * 2
     told = "\n".join(end.refusals)
     for name in sites:
-        assert f"refused a message from {name}: its tag does not fit" in told
+        assert f"refused a message from {name}: it is not signed by its sender" in told
     assert "from mallory: it is not a site of this study" in told
 
 
@@ -281,9 +292,13 @@ def test_a_question_of_any_phase_that_lacks_something_is_refused_and_asked_again
 
     found = run(masked(program), sites_of(4), carry=once)
     assert found.finished
-    assert {"join", "roster", "ask"} <= {phase for _, phase in damaged}
+    assert {"roster", "ask"} <= {phase for _, phase in damaged}
     assert len(found.coordinator.refusals) == len(damaged)
-    assert all("site 1 refused the question: the question lacks" in t for t in found.coordinator.refusals)
+    assert all("site 1 refused the question" in text for text in found.coordinator.refusals)
+    assert all("not signed by the coordinator" in text for text in found.sites["site 1"].refusals)
+    assert not any(
+        "refused" in line for line in found.sites["site 1"].ledger
+    )  # no question of the coordinator
 
 
 @pytest.mark.parametrize("phase", [CONTRIBUTION, JOIN, ROSTER, OPEN])
@@ -293,7 +308,12 @@ def test_a_malformed_message_of_any_phase_is_refused_though_it_comes_first(phase
             return [message]
         return [dataclasses.replace(message, arrays={})]
 
-    found = run(masked(Repeated(1), tags=False), sites_of(6), carry=first).coordinator
+    unsigned = {name: key for name, key in DIRECTORY.items() if name != COORDINATOR}
+    sites = {
+        name: dataclasses.replace(site, protection=SiteProtection(IDENTITIES[name], Policy(unsigned)))
+        for name, site in sites_of(6).items()
+    }
+    found = run(Coordinator(Repeated(1), masking=Masking()), sites, carry=first).coordinator
     assert found.refusals
     assert all("from site 0: it holds {}" in text for text in found.refusals)
 
@@ -307,36 +327,48 @@ def test_a_coordinator_with_two_lists_is_found_out() -> None:
             smaller = dataclasses.replace(
                 message, phase=AGREE, meta={**message.meta, "list": [f"site {k}" for k in range(1, 6)]}
             )
-            return [smaller, message]
+            return [as_coordinator(smaller), message]
         return [message]
 
-    end = run(coordinator, sites, carry=lying).coordinator
-    assert end.status == UNWILLING
-    assert "site 0 does not take part: The coordinator gave two different lists" in end.reason
+    end = run(coordinator, sites, carry=lying)
+    assert end.coordinator.status == STOPPED or end.coordinator.result["sites"].tolist() == [6]
+    assert "in the sum without its group" in end.sites["site 0"].refusals[0]
 
 
 def test_sites_insist_on_masks_members_and_identities() -> None:
+    def why(program: Coordinator, sites: dict[str, Site], site: str) -> str:
+        end = run(program, sites)
+        assert end.coordinator.status == STOPPED
+        assert f"{site} refused the question" in end.coordinator.reason
+        return end.sites[site].refusals[0]
+
     sites = sites_of(4)
-    end = run(Coordinator(Moments(NAMES)), sites).coordinator
-    assert end.status == UNWILLING
-    assert "answers under masks only" in end.reason
-    end = run(masked(Moments(NAMES)), in_the_open(sites)).coordinator
-    assert "adds up in the open" in end.reason
-    stranger = {**sites, "site 3": sites_of(4)["site 3"]}  # another identity than the directory says
-    end = run(masked(Moments(NAMES)), stranger).coordinator
-    assert "in the name of site 3 is not signed by site 3" in end.reason
-    known = sites["site 1"].protection
-    assert known is not None
-    few = {name: value for name, value in known.directory.items() if name != "site 2"}
-    narrow = {
-        **sites,
-        "site 1": dataclasses.replace(sites["site 1"], protection=SiteProtection(known.identity, few)),
-    }
-    end = run(masked(Moments(NAMES)), narrow).coordinator
-    assert "site 2 is not in this site's directory" in end.reason
-    strict = sites_of(4, min_sites=5)
-    end = run(masked(Moments(NAMES)), strict).coordinator
-    assert "at least 5 sites" in end.reason
+    assert "not signed by the coordinator" in why(Coordinator(Moments(NAMES)), sites, "site 0")
+    assert "adds up in the open" in why(masked(Moments(NAMES)), in_the_open(sites), "site 0")
+    stranger = {**sites, "site 3": changed(sites["site 3"], identity=Identity())}
+    unsigned = Coordinator(Moments(NAMES), masking=Masking(identity=IDENTITIES[COORDINATOR], directory={
+        **DIRECTORY, "site 3": stranger["site 3"].protection.identity.public}))  # type: ignore[union-attr]  # fmt: skip
+    assert "in the name of site 3 is not signed by site 3" in why(unsigned, stranger, "site 0")
+    few = {name: value for name, value in DIRECTORY.items() if name != "site 2"}
+    narrow = {**sites, "site 1": changed(sites["site 1"], policy=Policy(few))}
+    assert "site 2 is not in this site's directory" in why(masked(Moments(NAMES)), narrow, "site 1")
+    assert "at least 5 sites" in why(masked(Moments(NAMES)), sites_of(4, min_sites=5), "site 0")
+    assert "its owner asks for 4" in why(masked(Moments(NAMES), quorum=2), sites_of(4, quorum=4), "site 0")
+    assert "does not allow sums without" in why(masked(Repeated(1)), sites_of(4, recover=False), "site 0")
+    assert "does not allow the question" in why(
+        masked(Moments(NAMES)), sites_of(4, tasks=("vote",)), "site 0"
+    )
+    assert "allows 1 rounds" in why(
+        masked(Repeated(2, tolerates_absence=False)), sites_of(4, rounds=1), "site 0"
+    )
+    assert "allows 100" in why(masked(Moments(NAMES)), sites_of(4, bytes=100), "site 0")
+    other = ("site 0", "site 1", "site 2")
+    assert "was summed in a group with" in why(masked(Moments(NAMES)), sites_of(4, group=other), "site 0")
+
+
+def changed(site: Site, **protection: Any) -> Site:
+    assert site.protection is not None
+    return dataclasses.replace(site, protection=dataclasses.replace(site.protection, **protection))
 
 
 def test_a_repeated_question_gets_the_stored_bytes_and_a_changed_one_does_too() -> None:
@@ -347,8 +379,8 @@ def test_a_repeated_question_gets_the_stored_bytes_and_a_changed_one_does_too() 
     def twice(message: Message) -> list[Message]:
         if message.phase == "ask" and message.recipient == "site 2":
             asked.append(message)
-            changed = dataclasses.replace(message, arrays={"group": GROUP, "centre": np.ones((1, D))})
-            return [message, changed]
+            other = dataclasses.replace(message, arrays={"group": GROUP, "centre": np.ones((1, D))})
+            return [message, as_coordinator(other)]
         if message.phase == CONTRIBUTION and message.sender == "site 2":
             answers.append(message)
         return [message]
@@ -364,48 +396,45 @@ def test_a_repeated_question_gets_the_stored_bytes_and_a_changed_one_does_too() 
     assert len(answers) == 2 * len(asked)
 
 
-def test_no_two_sets_may_differ_in_less_than_three_sites() -> None:
+def test_a_sum_over_a_part_of_a_group_is_refused() -> None:
     everyone = [f"site {k}" for k in range(9)]
     over = (tuple(everyone[:6]), tuple(everyone[3:]), tuple(everyone[:7]))
-    sites = sites_of(9)
-    end = run(masked(Repeated(3, over)), sites).coordinator
-    assert end.status == UNWILLING
-    assert "would show the part of site 6 alone" in end.reason
-    assert end.round == 3
+    end = run(masked(Repeated(3, over)), sites_of(9))
+    assert end.coordinator.status == STOPPED
+    assert end.coordinator.round == 3
+    assert "site 6 is in the sum without its group site 6, site 7, site 8" in end.sites["site 0"].refusals[0]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 11), min_size=1, unique=True), min_size=1, max_size=6))
-def test_no_combination_of_allowed_sums_shows_fewer_than_three_sites(sets: list[list[int]]) -> None:
-    kept: list[list[str]] = []
-    for each in sets:
-        new = [str(k) for k in each]
-        if differencing.objection(kept, new) is None:
-            kept.append(new)
-    if kept:
-        incidence = np.array([[str(k) in each for k in range(12)] for each in kept], dtype=float)
-        # Any combination is constant on columns that are equal: so supports are unions of such classes.
-        classes = {tuple(column) for column in incidence.T if column.any()}
-        sizes = [int((np.array(each) == incidence.T).all(axis=1).sum()) for each in classes]
-        assert min(sizes) >= 3
-        rng = np.random.default_rng(0)
-        for _ in range(20):
-            combined = rng.integers(-2, 3, size=len(kept)) @ incidence
-            assert np.count_nonzero(combined) == 0 or np.count_nonzero(combined) >= 3
+@given(st.integers(3, 12), st.lists(st.lists(st.integers(0, 11), min_size=1, unique=True), max_size=8))
+def test_no_combination_of_allowed_sums_shows_fewer_than_three_sites(n: int, sets: list[list[int]]) -> None:
+    divided = differencing.groups([str(k) for k in range(n)])
+    kept = [[str(k) for k in each] for each in sets]
+    kept = [each for each in kept if differencing.sum_problem(each, divided) is None]
+    kept += [[site for group in chosen for site in group] for chosen in (divided[:1], divided)]
+    incidence = np.array([[str(k) in each for k in range(n)] for each in kept], dtype=float)
+    # Any combination is constant on columns that are equal: so supports are unions of such classes.
+    classes = {tuple(column) for column in incidence.T if column.any()}
+    assert min(int((np.array(each) == incidence.T).all(axis=1).sum()) for each in classes) >= 3
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        combined = rng.integers(-2, 3, size=len(kept)) @ incidence
+        assert np.count_nonzero(combined) == 0 or np.count_nonzero(combined) >= 3
 
 
-def test_groups_cover_all_sites_and_any_of_their_unions_is_allowed() -> None:
+def test_groups_cover_all_sites_any_of_their_unions_is_allowed_and_known_ones_stay() -> None:
     for n in range(3, 14):
         all_sites = [str(k) for k in range(n)]
         divided = differencing.groups(all_sites)
         assert [site for group in divided for site in group] == all_sites
         assert min(map(len, divided)) >= 3
-        kept: list[list[str]] = []
         for size in range(1, len(divided) + 1):
             for chosen in itertools.combinations(divided, size):
                 union = [site for group in chosen for site in group]
-                assert differencing.objection(kept, union) is None
-                kept.append(union)
+                assert differencing.sum_problem(union, divided) is None
+                assert differencing.groups(union) == chosen  # the halves of lambda_="stability" keep groups
+        grown = differencing.groups([*all_sites, "x", "y", "z"], divided)
+        assert grown == (*divided, ("x", "y", "z"))
 
 
 def test_ledgers_are_kept_over_studies_and_rule_out_a_later_difference(
@@ -416,12 +445,13 @@ def test_ledgers_are_kept_over_studies_and_rule_out_a_later_difference(
     learned(parts, **setting)
     file = tmp_path / "ledgers" / "site 0.jsonl"
     first = ledger.read_intact(file)
-    assert {entry.kind for entry in first} == {"data", "protocol", "sum"}
+    kinds = {"identity", "data", "protocol", "sum", "group", "head", "version"}
+    assert {entry.kind for entry in first} == kinds
     learned(parts, **setting)
-    assert len(ledger.read_intact(file)) == 2 * len(first)
+    assert len(ledger.read_intact(file)) == 2 * len(first) - 1
     assert file.stat().st_mode & 0o077 == 0
     fewer = {name: part for name, part in parts.items() if name != "site 4"}
-    with pytest.raises(DataError, match=r"would show the part of site 4 alone"):
+    with pytest.raises(DataError, match=r"site 0 does not take part: .* summed in a group with .* site 4"):
         learned(fewer, **setting)
     lines = file.read_text().splitlines()
     changed = json.loads(lines[3]) | {"bytes": 1}
@@ -430,15 +460,16 @@ def test_ledgers_are_kept_over_studies_and_rule_out_a_later_difference(
         learned(parts, **setting)
 
 
-def entries(count: int) -> list[Entry]:
-    return [Entry("s", k, "data", f"a{k}", "2", 16, True, 3, 0.0, 0.0, "") for k in range(count)]
+def lines(count: int) -> list[str]:
+    entries = [Entry("s", k, "data", f"a{k}", "2", 16, True, 3, 0.0, 0.0) for k in range(count)]
+    return [ledger.text_of(entry) for entry in entries]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 9), st.data())
 def test_any_change_of_a_ledger_breaks_its_chain_there(n: int, data: st.DataObject) -> None:
-    lines = ledger.add(ledger.add((), entries(1)), entries(n - 1))
-    chain = list(ledger.parse(lines))
+    first = ledger.sealed(lines(n)[:1])
+    chain = [*ledger.parse(first), *ledger.parse(ledger.sealed(lines(n)[1:], ledger.parse(first)[-1].hash))]
     assert ledger.first_broken(chain) is None
     place = data.draw(st.integers(0, n - 2))
     assert (
@@ -499,11 +530,10 @@ def test_moments_of_large_numbers_under_masks(rows: pd.DataFrame) -> None:
     assert np.array_equal(model.graph_.adjacency, Notears().fit(late).graph_.adjacency)
 
 
-def test_rows_that_few_sites_have_are_told_as_not_hidden(rows: pd.DataFrame) -> None:
+def test_rows_that_few_sites_have_are_not_summed(rows: pd.DataFrame) -> None:
     watched = [GaussianStats.from_data(rows.iloc[k::4]) for k in range(3)]
     treated = Regimes({frozenset({"x3"}): watched[2]})
     tables = {"a": watched[0], "b": watched[1], "c": watched[2], "south": treated}
-    with pytest.warns(DataWarning, match="Only south has rows in which x3 was set: .* masked or not"):
-        model = learned(tables, method="moments")
-    assert "Only south has rows" in model.protection_
+    with pytest.raises(UsageError, match=r"Only south has rows in which x3 was set: .* masked or not"):
+        learned(tables, method="moments")
     learned(tables, method="moments", privacy="none")

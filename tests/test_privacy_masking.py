@@ -102,6 +102,10 @@ def test_shares_agree_with_plain_arithmetic() -> None:
         shamir.combine([2, 2], np.zeros((2, 1), dtype=np.uint32))
 
 
+def question(round_: int) -> bytes:
+    return f"the question of round {round_}".encode()
+
+
 class Study:
     """All machines of a masked sum, without messages."""
 
@@ -111,17 +115,18 @@ class Study:
         self.agreement.check()
         self.identities = {name: Identity() for name in self.all_sites}
         self.directory = {name: identity.public for name, identity in self.identities.items()}
-        _, public = masking.study_key()
-        joined = {
-            name: masking.join(self.agreement, name, self.identities[name], public) for name in self.all_sites
-        }
+        joined = {name: masking.join(self.agreement, name, self.identities[name]) for name in self.all_sites}
         self.keys = np.array([joined[name][1]["key"] for name in self.all_sites])
         self.signatures = np.array([joined[name][1]["signature"] for name in self.all_sites])
+        self.heads = np.array([joined[name][1]["head"] for name in self.all_sites])
+        self.joined = {name: joined[name][0] for name in self.all_sites}
         self.memory: dict[str, Mapping[str, Any]] = {
-            name: masking.admit(joined[name][0], self.keys, self.signatures, self.directory)
+            name: masking.admit(self.joined[name], self.keys, self.signatures, self.heads, self.directory)
             for name in self.all_sites
         }
         self.locked: dict[str, Any] = {}
+        self.checks: dict[str, Any] = {}
+        self.pads: dict[str, Any] = {}
         if recover:
             self.deal(0)
 
@@ -130,6 +135,7 @@ class Study:
         for name in self.all_sites:
             self.memory[name], sent[name] = masking.deal(self.memory[name], block)
         self.locked = {name: arrays["locked"] for name, arrays in sent.items()}
+        self.checks = {name: arrays["checks"] for name, arrays in sent.items()}
         for name in self.all_sites:
             others = [other for other in self.all_sites if other != name]
             parcels = np.array(
@@ -142,14 +148,16 @@ class Study:
 
     def mask(self, name: str, round_: int, arrays: Mapping[str, Any], over: Sequence[str]) -> dict[str, Any]:
         parts, views = SecureSum(len(self.all_sites)).encode(arrays)
-        self.memory[name] = masking.mask(self.memory[name], round_, parts, over)
+        self.memory[name], self.pads[name] = masking.mask(
+            self.memory[name], round_, parts, over, question(round_)
+        )
         return views
 
     def open(
         self, name: str, round_: int, over: Sequence[str], sites: Sequence[str], signed: Mapping[str, bytes]
     ) -> Any:
         self.memory[name], shares = masking.open_round(
-            self.memory[name], round_, over, sites, signed, self.directory
+            self.memory[name], round_, over, sites, question(round_), signed, self.directory
         )
         return shares
 
@@ -157,7 +165,7 @@ class Study:
         result = {}
         for name in signers:
             self.memory[name], mark = masking.sign_list(
-                self.memory[name], self.identities[name], round_, sites
+                self.memory[name], self.identities[name], round_, self.all_sites, sites, question(round_)
             )
             result[name] = mark.tobytes()
         return result
@@ -168,7 +176,10 @@ class Study:
     ) -> dict[str, Any]:  # fmt: skip
         secure = SecureSum(len(self.all_sites))
         parts, views = secure.joined(coordinator_masks.add_masked([numbers[name] for name in sites]))
-        coordinator_masks.unmask(parts, self.agreement, round_, over, sites, shares, self.locked)
+        opening = coordinator_masks.Opening(
+            self.agreement, round_, question(round_), over, sites, shares, self.pads, self.locked, self.checks
+        )
+        self.wrong = opening.unmask(parts)
         return secure.decode(views)
 
 
@@ -231,12 +242,12 @@ def test_any_survivors_from_the_threshold_on_recover_exactly_their_sum(
         assert np.array_equal(found["a"], SecureSum(n).decode(exact)["a"])
 
 
-def test_too_few_helpers_give_noise_instead_of_the_sum() -> None:
+def test_too_few_helpers_do_not_open_the_sum() -> None:
     study = Study(5, recover=True, quorum=4)
     sent = {name: study.mask(name, 1, {"a": np.ones(3)}, study.all_sites) for name in study.all_sites}
     shares = {name: study.open(name, 1, study.all_sites, study.all_sites, {}) for name in study.all_sites[:3]}
-    found = study.total(sent, 1, study.all_sites, study.all_sites, shares)
-    assert np.abs(found["a"]).min() > 1e6
+    with pytest.raises(DataError, match="do not fit together"):
+        study.total(sent, 1, study.all_sites, study.all_sites, shares)
 
 
 def uniform(words: Any) -> float:
@@ -254,7 +265,9 @@ def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any,
     for name in colluding:
         partners = list(study.memory[name]["partners"])
         if victim in partners:  # they have this mask in common
-            mask = masking.pair_stream(study.memory[name], partners.index(victim), round_, parts)
+            mask = masking.pair_stream(
+                study.memory[name], partners.index(victim), round_, parts, question(round_)
+            )
             masks.add_stream(parts, mask, subtract=places[victim] < places[name])
     if study.agreement.recover:
         held = np.array([study.memory[name]["held"][places[victim], :, step] for name in colluding])
@@ -265,7 +278,8 @@ def left_over(study: Study, victim: str, colluding: Sequence[str], message: Any,
         others = [name for name in all_sites if name != victim]
         for name, seed in zip(others, seeds.reshape(len(others), -1), strict=True):
             if name not in colluding:
-                masks.apply_mask(parts, seed.tobytes(), subtract=places[victim] < places[name])
+                bound = keystreams.bound_key(seed.tobytes(), question(round_))
+                masks.apply_mask(parts, bound, subtract=places[victim] < places[name])
     return parts
 
 
@@ -383,9 +397,9 @@ def test_forged_keys_and_parcels_that_were_changed_moved_or_repeated_are_refused
     keys = study.keys.copy()
     keys[2] = np.frombuffer(public, np.uint8)
     with pytest.raises(DataError, match="in the name of site 2 is not signed"):
-        masking.admit(study.memory["site 0"], keys, study.signatures, study.directory)
+        masking.admit(study.joined["site 0"], keys, study.signatures, study.heads, study.directory)
     with pytest.raises(DataError, match="does not fit the list of sites"):
-        masking.admit(study.memory["site 0"], keys[:3], study.signatures, study.directory)
+        masking.admit(study.joined["site 0"], keys[:3], study.signatures, study.heads, study.directory)
     sent = {}
     for name in study.all_sites:
         study.memory[name], sent[name] = masking.deal(study.memory[name], 1)

@@ -264,8 +264,9 @@ def test_every_number_that_leaves_is_noisy_and_the_ledger_says_what_was_spent(
     assert "epsilon = 2" in told.output
     with pytest.raises(DataError, match=r"does not take part: Together with earlier studies, .* budget is 2"):
         learned(parts, **setting)
-    before = len(ledger.read_intact(tmp_path / "site 1.jsonl"))
-    assert before == len(chain)
+    after = ledger.read_intact(tmp_path / "site 1.jsonl")[len(chain) :]
+    assert after[-1].kind == ledger.REFUSED
+    assert not any(entry.kind == ledger.DATA for entry in after)
 
 
 def test_a_larger_budget_lets_a_second_study_in(parts: list[pd.DataFrame], tmp_path: Path) -> None:

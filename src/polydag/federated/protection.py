@@ -1,13 +1,16 @@
-"""What a study protects from whom, in words."""
+"""What was protected from whom in a study, in words, by what its ledgers say and not by its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection
 
-from polydag.federated.models.regimes import known_regimes
-from polydag.federated.protocol.programs import Local
-from polydag.privacy.masking.agreement import MIN_SITES, Agreement
+import pandas as pd
+
+from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.settings import Privacy
+
+PARAMETERS = "parameters"
 
 
 def open_statement() -> str:
@@ -18,36 +21,47 @@ def open_statement() -> str:
     )
 
 
-def masked_statement(agreement: Agreement) -> str:
-    """For sums under masks."""
-    n = len(agreement.all_sites)
+def masked_statement(agreement: Agreement, sets: Collection[Collection[str]]) -> str:
+    """For sums under masks, over the sets of sites that were summed over in this run."""
+    n, smallest = len(agreement.all_sites), min((len(sites) for sites in sets), default=0)
+    over = f"the {n} parties" if smallest == n else f"{smallest} or more of the {n} parties"
+    told = f"even together with up to {colluding(agreement, sets)} of them"
     return (
-        f"privacy = masked: whoever adds up sees sums over the {n} parties, and no party's own numbers, even "
-        f"together with up to {agreement.colluding} of them. The sums themselves and the graph are seen."
+        f"privacy = masked: whoever adds up sees sums over {over}, and no party's own numbers, {told}. The "
+        "sums themselves and the graph are seen."
+    )
+
+
+def colluding(agreement: Agreement, sets: Collection[Collection[str]]) -> int:
+    """How many sites may reveal all they know before the sums of a run show the numbers of another one.
+
+    Combinations of sums show the sums over sites that were in exactly the same sets; all but one of them know
+    the last one's part.
+    """
+    patterns = [tuple(site in sites for sites in sets) for site in agreement.all_sites]
+    classes = [patterns.count(pattern) for pattern in set(patterns) if any(pattern)]
+    return max(min([agreement.colluding, *(size - 2 for size in classes)]), 0)
+
+
+def equations_statement(disclosure: pd.DataFrame, n_sites: int, d: int) -> str:
+    """For sums of parameters over many rounds: whether there are enough to solve for the covariances."""
+    one = disclosure["site"] == disclosure["site"].iloc[0]
+    first = disclosure[one & (disclosure["name"] == PARAMETERS)]
+    sizes = first["shape"].str.split("×").map(lambda axes: math.prod(map(int, axes[1:])))  # first: words
+    opened, unknown = int(sizes.sum()), n_sites * d * (d + 1) // 2
+    if opened <= unknown:
+        return ""
+    return (
+        f"However: the {len(first)} sums of parameters hold {opened} numbers, and all parties' covariances "
+        f"together {unknown}. With few parties and columns the sums can be solved for each party's "
+        "covariance. A learner of moments over Parties (BOSS, GES, Notears) shows the pooled covariance only."
     )
 
 
 def noise_statement(privacy: Privacy, agreement: Agreement) -> str:
     """For differential privacy."""
-    colluding = min(agreement.colluding, (len(agreement.all_sites) - 1) // 2)
+    most = min(agreement.colluding, (len(agreement.all_sites) - 1) // 2)
     return (
         f"All that is seen is ({privacy.epsilon:g}, {privacy.delta:g})-differentially private for any one "
-        f"row, as long as no more than {colluding} parties reveal to the coordinator the noise they added."
+        f"row, as long as no more than {most} parties reveal to the coordinator the noise they added."
     )
-
-
-def unprotected_regimes(sites: Mapping[str, Local]) -> str:
-    """Which parties masks do not protect: few have rows with the same interventions; "" for none."""
-    holders: dict[frozenset[str], list[str]] = {}
-    for name, site in sites.items():
-        for regime in known_regimes([site]):
-            holders.setdefault(regime, []).append(name)
-    sentences = []
-    for regime in sorted(holders, key=sorted):
-        if len(holders[regime]) < MIN_SITES <= len(sites):
-            what = " and ".join(sorted(regime)) or "nothing"
-            sentences.append(f"Only {' and '.join(holders[regime])} has rows in which {what} was set")
-    if not sentences:
-        return ""
-    what = "show what these parties add, masked or not"
-    return f"{'. '.join(sentences)}: sums over fewer than {MIN_SITES} parties {what}."

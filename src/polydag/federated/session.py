@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pandas as pd
 
-from polydag.errors import DataWarning, UsageError
+from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.protection import (
+    equations_statement,
     masked_statement,
     noise_statement,
     open_statement,
-    unprotected_regimes,
 )
 from polydag.federated.protocol.coordinator import Coordinator
 from polydag.federated.protocol.coordinator_masking import Masking
@@ -30,11 +31,13 @@ from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local, Program
 from polydag.federated.protocol.resume import run_in_pieces
-from polydag.federated.protocol.site import Site
-from polydag.federated.protocol.site_protection import SiteProtection
-from polydag.privacy import ledger
+from polydag.federated.protocol.site import Site, SiteState
+from polydag.federated.protocol.site_protection import SiteProtection, parts_of
+from polydag.privacy import differencing, ledger
+from polydag.privacy.differencing import MIN_SITES
 from polydag.privacy.masking.agreement import Agreement
-from polydag.privacy.masking.identities import Identity
+from polydag.privacy.masking.identities import Identity, kept_identity
+from polydag.privacy.policy import Policy
 from polydag.privacy.settings import Privacy
 
 LARGEST_DEFAULT_QUORUM = 4  # a larger one takes longer, and in one process there is nobody to protect from
@@ -87,28 +90,56 @@ def run_study(
         Settings, other than the program's own and those of `privacy`, on which the result depends: stored
         rounds are reused only where all of these and the data are the same.
     """
-    chains = {name: _earlier_studies(privacy, name) for name in sites}
-    agreement = None
-    if privacy.masked:
-        agreement = _agreement(tuple(sites), privacy, recover=program.tolerates_absence)
-    coordinator, machines = _machines(program, sites, privacy, min_rows, chains, agreement)
-    protection = _protection(sites, privacy, agreement)
-    name = f"{key} {fingerprint(program)} {fingerprint(privacy)} {min_rows} {data_fingerprint(sites)}"
-    federation = run_in_pieces(coordinator, machines, name)
-    if privacy.ledgers is not None:
-        for party, state in federation.sites.items():
-            ledger.write(_ledger_file(privacy, party), state.ledger)
-    return _outcome(federation, protection)
+    with ExitStack() as stack:
+        ledgers = {name: stack.enter_context(own) for name, own in _ledgers(tuple(sites), privacy).items()}
+        earlier = {name: own.entries for name, own in ledgers.items()}
+        agreement = None
+        if privacy.masked:
+            agreement = _agreement(sites, privacy, earlier, recover=program.tolerates_absence)
+        coordinator, machines = _machines(program, sites, privacy, min_rows, ledgers, agreement)
+        name = f"{key} {fingerprint(program)} {fingerprint(privacy)} {min_rows} {data_fingerprint(sites)}"
+
+        def record(party: str, before: SiteState, after: SiteState) -> None:
+            if party in ledgers:
+                ledgers[party].append(after.ledger[len(before.ledger) :])
+
+        federation = run_in_pieces(coordinator, machines, name, record)
+    return _outcome(federation, privacy, agreement)
 
 
-def _agreement(all_sites: tuple[str, ...], privacy: Privacy, *, recover: bool) -> Agreement:
+def _agreement(
+    sites: Mapping[str, Local],
+    privacy: Privacy,
+    earlier: Mapping[str, tuple[ledger.Entry, ...]],
+    *,
+    recover: bool,
+) -> Agreement:
     """What the sites agree on, with a default quorum that is quick to run in one process."""
-    agreement = Agreement.default("", all_sites, recover=recover, quorum=privacy.quorum)
+    all_sites = tuple(sites)
+    known = [group for chain in earlier.values() for group in ledger.own_groups(chain)]
+    parts: dict[str, tuple[str, ...]] = {}
+    for name, local in sites.items():
+        for part in parts_of(local):
+            parts[part] = (*parts.get(part, ()), name)
+    agreement = Agreement.default(
+        "",
+        all_sites,
+        recover=recover,
+        quorum=privacy.quorum,
+        groups=differencing.groups(all_sites, known),
+        parts=parts,
+    )
     if privacy.quorum is None and not recover:
-        quorum = min(agreement.quorum, LARGEST_DEFAULT_QUORUM)
-        agreement = Agreement.default("", all_sites, recover=recover, quorum=quorum)
+        agreement = replace(agreement, quorum=min(agreement.quorum, LARGEST_DEFAULT_QUORUM))
+    if len(all_sites) >= MIN_SITES and (why := differencing.group_problem(all_sites, agreement.groups)):
+        raise DataError(f"{why} The ledgers remember {_groups_in_words(known)}.")
     agreement.check()
     return agreement
+
+
+def _groups_in_words(known: Sequence[Sequence[str]]) -> str:
+    found = dict.fromkeys(", ".join(group) for group in known)
+    return f"sums over the groups {'; '.join(found)}" if found else "no groups"
 
 
 def _machines(
@@ -116,56 +147,54 @@ def _machines(
     sites: Mapping[str, Local],
     privacy: Privacy,
     min_rows: int,
-    chains: Mapping[str, tuple[ledger.Entry, ...]],
+    ledgers: Mapping[str, ledger.Ledger],
     agreement: Agreement | None,
 ) -> tuple[Coordinator, dict[str, Site]]:
     """The coordinator and the sites, each with its own identity and what its ledger remembers."""
-    last = {name: chain[-1].hash if chain else ledger.START for name, chain in chains.items()}
     if agreement is None:
-        machines = {name: Site(local, min_rows, last_hash=last[name]) for name, local in sites.items()}
-        return Coordinator(program), machines
-    identities = {name: Identity() for name in sites}
+        return Coordinator(program), {name: Site(local, min_rows) for name, local in sites.items()}
+    identities = {name: ledgers[name].identity if name in ledgers else Identity() for name in sites}
     directory = {name: identity.public for name, identity in identities.items()}
-    machines = {
-        name: Site(
-            local,
-            min_rows,
-            SiteProtection(
-                identities[name],
-                directory,
-                sets=ledger.summed_sets(chains[name]),
-                budget=privacy.allowance,
-                spent=ledger.multipliers(chains[name]),
-            ),
-            last[name],
-        )
-        for name, local in sites.items()
-    }
-    return Coordinator(program, masking=Masking(agreement.quorum, tags=False)), machines
+    policy = Policy(directory, budget=privacy.allowance)
+    machines = {}
+    for name, local in sites.items():
+        earlier = ledgers[name].entries if name in ledgers else ()
+        machines[name] = Site(local, min_rows, SiteProtection(identities[name], policy, earlier))
+    masking = Masking(agreement.quorum, agreement.groups, agreement.parts)
+    return Coordinator(program, masking=masking), machines
 
 
-def _protection(sites: Mapping[str, Local], privacy: Privacy, agreement: Agreement | None) -> str:
-    """What is protected from whom; what masks cannot protect is also a warning."""
+def _protection(
+    federation: Federation, disclosure: pd.DataFrame, privacy: Privacy, agreement: Agreement | None
+) -> str:
+    """What was protected from whom, as the ledgers of this run show."""
     if agreement is None:
         return open_statement()
-    sentences = [masked_statement(agreement)]
+    sets = {
+        sites
+        for state in federation.sites.values()
+        for sites in ledger.summed_sets(ledger.parse(line for line in state.ledger if ledger.SUM in line))
+    }
+    sentences = [masked_statement(agreement, sets)]
     if privacy.epsilon is not None:
         sentences.append(noise_statement(privacy, agreement))
-    if exposed := unprotected_regimes(sites):
-        warnings.warn(exposed, DataWarning, stacklevel=4)
-        sentences.append(f"However: {exposed}")
-    return " ".join(sentences)
+    else:
+        weights = federation.coordinator.result.get("weights")
+        d = 0 if weights is None else len(weights)
+        sentences.append(equations_statement(disclosure, len(agreement.all_sites), d))
+    return " ".join(filter(None, sentences))
 
 
-def _outcome(federation: Federation, protection: str) -> Outcome:
+def _outcome(federation: Federation, privacy: Privacy, agreement: Agreement | None) -> Outcome:
     notes = {name: tuple(dict.fromkeys(site.notes)) for name, site in federation.sites.items() if site.notes}
     for name, own in notes.items():
         for note in own:
             warnings.warn(f"{name}: {note}", DataWarning, stacklevel=4)
+    disclosure = pd.DataFrame(federation.disclosed, columns=list(Disclosed._fields))
     return Outcome(
         federation.coordinator.result,
-        pd.DataFrame(federation.disclosed, columns=list(Disclosed._fields)),
-        protection,
+        disclosure,
+        _protection(federation, disclosure, privacy, agreement),
         notes,
         federation.coordinator.round - 1,
     )
@@ -189,12 +218,15 @@ def data_fingerprint(sites: Mapping[str, Local]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _earlier_studies(privacy: Privacy, party: str) -> tuple[ledger.Entry, ...]:
-    return () if privacy.ledgers is None else ledger.read_intact(_ledger_file(privacy, party))
-
-
-def _ledger_file(privacy: Privacy, party: str) -> Path:
+def _ledgers(parties: Sequence[str], privacy: Privacy) -> dict[str, ledger.Ledger]:
+    """The parties' ledgers, each with the identity that is kept beside it; none where no ledgers are kept."""
+    if privacy.ledgers is None:
+        return {}
     folder = Path(str(privacy.ledgers))
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; ledgers are kept in a folder, one file for each party.")
-    return folder / f"{quote(party, safe=' ')}.jsonl"
+    names = {party: quote(party, safe=" ") for party in parties}
+    return {
+        party: ledger.Ledger(folder / f"{name}.jsonl", kept_identity(folder / f"{name}.key"))
+        for party, name in names.items()
+    }

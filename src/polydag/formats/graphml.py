@@ -42,6 +42,7 @@ class _Reader:
         self.parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self.start
+        self.parser.StartDoctypeDeclHandler = self.doctype
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.characters
         self.keys: dict[str, str] = {}
@@ -50,6 +51,13 @@ class _Reader:
         self.edges: list[_Element] = []
         self.current: _Element | None = None
         self.key: str | None = None
+
+    def doctype(self, *_: object) -> None:
+        line = self.parser.CurrentLineNumber
+        raise DataError(
+            f"line {line}: the file declares a document type, whose entities could expand without limit or "
+            "read other files. Remove the line that begins with <!DOCTYPE."
+        )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag, line = tag.rpartition(" ")[2], self.parser.CurrentLineNumber

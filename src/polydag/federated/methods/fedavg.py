@@ -19,7 +19,7 @@ from polydag.federated.methods.iterative import Iterative, ParameterExchange
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, Program, State, Total
 from polydag.privacy import differencing
-from polydag.privacy.masking.agreement import MIN_SITES
+from polydag.privacy.differencing import MIN_SITES
 from polydag.progress import report
 
 

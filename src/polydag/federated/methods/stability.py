@@ -19,7 +19,7 @@ from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.federated.protocol.messages import AnyArray
 from polydag.federated.session import one_after_the_other
 from polydag.privacy import differencing
-from polydag.privacy.masking.agreement import MIN_SITES
+from polydag.privacy.differencing import MIN_SITES
 from polydag.privacy.settings import Privacy
 from polydag.progress import report
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polydag.errors import UsageError
+import numpy as np
+
+from polydag.errors import DataError, UsageError
 from polydag.federated.protocol import coordinator_masking as masked
 from polydag.federated.protocol import sums
 from polydag.federated.protocol.checks import reply_problem
@@ -18,7 +20,6 @@ from polydag.federated.protocol.messages import (
     ASK,
     CLOCK,
     COORDINATOR,
-    DECLINED,
     JOIN,
     OPEN,
     ORDER,
@@ -27,12 +28,14 @@ from polydag.federated.protocol.messages import (
     TIMEOUT,
     Arrays,
     Message,
+    message_problem,
     reply_to,
 )
 from polydag.federated.protocol.programs import Answer, Ask, Program, Shapes, Total
 from polydag.federated.protocol.sums import Contributions
 
-RUNNING, DONE, STOPPED, UNWILLING = "running", "done", "stopped", "unwilling"
+RUNNING, DONE, STOPPED = "running", "done", "stopped"
+_MOST_REASONS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +46,10 @@ class CoordinatorState:
     ----------
     all_sites : tuple of str
         The sites that take part.
-    status : {"running", "done", "stopped", "unwilling"}
-        `reason` says why the study stopped, or which site does not take part.
-    round, task, meta, question, over
-        The current question, and the sites over which the sum is formed.
+    status : {"running", "done", "stopped"}
+        `reason` says why the study stopped.
+    round, task, meta, question, intended, over
+        The current question, the sites that the program means, and those over which the sum is formed.
     phase, asked, expected
         The current phase of it, the sites that were asked, and the shapes of their answers.
     received : mapping
@@ -67,6 +70,7 @@ class CoordinatorState:
     round: int = 0
     task: str = ""
     phase: str = ASK
+    intended: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     waited: int = 0
@@ -114,7 +118,22 @@ class Coordinator:
             recover = self.program.tolerates_absence
             memory = masked.begin(self.masking, state.all_sites, recover=recover)
             state = dataclasses.replace(state, summing=memory)
-        return _next(state, *self.program.begin())
+        return self._signed(_next(state, *self.program.begin()))
+
+    def renewed(self, state: CoordinatorState) -> CoordinatorState:
+        """A saved state with a new agreement: the sites join again, with fresh keys, before the next round.
+
+        After an interruption nobody knows what has left the sites since the state was saved, so no mask of
+        before is used again.
+        """
+        if self.masking is None or state.status == DONE:
+            return state
+        recover = self.program.tolerates_absence
+        memory = masked.begin(self.masking, state.all_sites, recover=recover)
+        over = state.intended or state.all_sites
+        return dataclasses.replace(
+            state, summing=memory, phase=JOIN, over=over, asked=state.all_sites, received={}
+        )
 
     def step(
         self, state: CoordinatorState, inbox: Iterable[Message]
@@ -124,32 +143,56 @@ class Coordinator:
         # One copy per step, filled by `_take`: a copy per message would make a round quadratic in the sites.
         state = dataclasses.replace(state, received=dict(state.received))
         for message in inbox:
-            state, more = self._take(state, message)
+            state, more = self._signed(self._take(state, message))
             outbox += more
         return state, outbox
+
+    def _signed(self, done: tuple[CoordinatorState, list[Message]]) -> tuple[CoordinatorState, list[Message]]:
+        if self.masking is None or self.masking.identity is None:
+            return done
+        return done[0], self.masking.signed(done[1])
 
     def resume(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
         """Continue from a saved state: sites that have not answered are asked again."""
         if state.status == DONE:
             return state, []
         state = dataclasses.replace(state, status=RUNNING, reason="", waited=0)
-        return state, _question(state, state.missing)
+        return self._signed((state, _question(state, state.missing)))
 
     def _take(self, state: CoordinatorState, message: Message) -> tuple[CoordinatorState, list[Message]]:
         if message.phase == TIMEOUT and message.sender == CLOCK:
             return self._late(state) if message.round == state.round else (state, [])
-        if why := _objection(state, message):
+        if why := self._objection(state, message):
             return _refuse(state, message, why)
-        if message.phase == REFUSED:  # the site has kept its state, and is asked again after a time-out
-            text = (
-                f"round {state.round}: {message.sender} refused the question: {message.meta.get('why', '')}"
-            )
-            return dataclasses.replace(state, refusals=(*state.refusals, text)), []
-        if message.phase == DECLINED:
-            why = f"{message.sender} does not take part: {message.meta.get('why', 'no reason given')}"
-            return dataclasses.replace(state, status=UNWILLING, reason=why), []
+        if message.phase == REFUSED:  # a damaged question is asked again after a time-out
+            text = f"round {state.round}: {message.sender} refused the question; its owner can see why"
+            return dataclasses.replace(state, refusals=(*state.refusals, text)[-_MOST_REASONS:]), []
         state.received[message.sender] = message.arrays  # type: ignore[index]
         return self._close(state) if len(state.received) == len(state.asked) else (state, [])
+
+    def _objection(self, state: CoordinatorState, message: Message) -> str | None:
+        """Why the coordinator does not accept a message."""
+        if why := message_problem(message):
+            return why
+        if message.sender not in state.all_sites:
+            return "it is not a site of this study"
+        if state.status != RUNNING:
+            return "the study is not running"
+        if message.phase not in (*map(reply_to, ORDER), REFUSED) or message.phase == ANSWER:
+            return f"a site does not send {message.phase!r}"
+        if message.phase == REFUSED:  # one of something unreadable names no round
+            return None if message.round in (0, state.round) else "it refuses a question of another round"
+        if message.round != state.round:
+            return f"it is for round {message.round}, not for {state.round}"
+        if message.phase != reply_to(state.phase):
+            return f"it answers {message.phase!r} of this round, and the question is {state.phase!r}"
+        if message.sender not in state.asked:
+            return "it was not asked"
+        if message.sender in state.received:
+            return "it has answered already"
+        if self.masking is not None and (why := self.masking.objection(message)):
+            return why
+        return reply_problem(message.arrays, _expected(state))
 
     def _late(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
         if state.status != RUNNING:
@@ -177,14 +220,24 @@ class Coordinator:
             memory, phase = masked.after_phase(state.summing, state.phase, state.round, state.received)
             return _enter(dataclasses.replace(state, summing=memory), phase)
         if state.phase == ASK and self.program.tolerates_absence:
-            memory, phase = masked.listed(state.summing, state.over, state.received)
+            question = _asked(state)
+            memory, phase = masked.listed(state.summing, state.over, state.received, question)
             if not memory["list"]:
                 return _stop(state, _too_few(state, state.missing))
             return _enter(dataclasses.replace(state, summing=memory), phase)
         narrow = sums.narrow_of(state.meta)
         count = len(state.summing["list"]) if state.phase == OPEN else len(state.over)
-        memory, arrays = masked.summed(state.summing, state.round, state.over, state.received, narrow)
-        return self._advance(dataclasses.replace(state, summing=memory), arrays, count)
+        try:
+            memory, arrays = masked.summed(
+                state.summing, state.round, state.over, state.received, narrow, _asked(state)
+            )
+        except DataError as error:
+            return _stop(state, str(error))
+        wrong = [
+            f"round {state.round}: {site} sent a wrong share; it was left out" for site in memory["wrong"]
+        ]
+        state = dataclasses.replace(state, summing=memory, refusals=(*state.refusals, *wrong))
+        return self._advance(state, arrays, count)
 
     def _advance(
         self, state: CoordinatorState, arrays: Arrays, count: int
@@ -213,11 +266,18 @@ def _next(
         done = dataclasses.replace(
             fresh, status=DONE, task=ANSWER, meta={}, question={}, asked=(), over=(), result=ask.arrays
         )
-        return done, [Message(COORDINATOR, site, done.round, ANSWER, ask.arrays) for site in state.all_sites]
+        arrays = {name: np.asarray(array) for name, array in ask.arrays.items()}
+        return done, _copies(Message(COORDINATOR, "", done.round, ANSWER, arrays), state.all_sites)
     over = state.all_sites if ask.sites is None else ask.sites
     expected = {name: list(shape) for name, shape in ask.returns.items()}
     fresh = dataclasses.replace(
-        fresh, task=ask.task, meta=ask.meta, question=ask.arrays, expected=expected, over=over
+        fresh,
+        task=ask.task,
+        meta=ask.meta,
+        question=ask.arrays,
+        expected=expected,
+        intended=over,
+        over=over,
     )
     return _enter(fresh, masked.first_phase(state.summing, fresh.round) if state.summing else ASK)
 
@@ -248,31 +308,26 @@ def _question(state: CoordinatorState, sites: Iterable[str]) -> list[Message]:
             )
             for site in sites
         ]
+    return _copies(_ask(state), sites)
+
+
+def _copies(message: Message, sites: Iterable[str]) -> list[Message]:
+    """The same message to several sites; its hash is computed once."""
+    return [dataclasses.replace(message, recipient=site) for site in sites]
+
+
+def _ask(state: CoordinatorState) -> Message:
+    """The question about data, which is the same for all sites."""
     meta = {**state.meta, "task": state.task}
     if state.summing:
-        meta["over"] = list(state.over)
-    return [Message(COORDINATOR, site, state.round, ASK, state.question, meta) for site in sites]
+        about = {"study": state.summing["agreement"]["study"], "before": state.summing["before"]}
+        meta |= {"over": list(state.over), **about}
+    return Message(COORDINATOR, "", state.round, ASK, state.question, meta)
 
 
-def _objection(state: CoordinatorState, message: Message) -> str | None:
-    """Why the coordinator does not accept a message."""
-    if message.sender not in state.all_sites:
-        return "it is not a site of this study"
-    if state.status != RUNNING:
-        return "the study is not running"
-    if message.phase not in (*map(reply_to, ORDER), DECLINED, REFUSED) or message.phase == ANSWER:
-        return f"a site does not send {message.phase!r}"
-    if message.round != state.round:
-        return f"it is for round {message.round}, not for {state.round}"
-    if message.phase not in (reply_to(state.phase), DECLINED, REFUSED):
-        return f"it answers {message.phase!r} of this round, and the question is {state.phase!r}"
-    if message.sender not in state.asked:
-        return "it was not asked"
-    if message.sender in state.received:
-        return "it has answered already"
-    if state.summing and (why := masked.objection(state.summing, message, state.phase)):
-        return why
-    return None if message.phase in (DECLINED, REFUSED) else reply_problem(message.arrays, _expected(state))
+def _asked(state: CoordinatorState) -> bytes:
+    """The hash of the current question about data."""
+    return _ask(state).digest
 
 
 def _expected(state: CoordinatorState) -> Shapes:

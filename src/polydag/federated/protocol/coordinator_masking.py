@@ -9,7 +9,7 @@ first sign the list of those in it (`AGREE`). Where a method needs every site, o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,43 +22,82 @@ from polydag.federated.protocol.messages import (
     OPEN,
     PARCELS,
     ROSTER,
+    SIGNATURE,
     AnyArray,
     Arrays,
     Message,
-    position,
 )
 from polydag.federated.protocol.programs import Shapes
-from polydag.federated.protocol.sums import Contributions, Narrow, SecureSum
+from polydag.federated.protocol.sums import PADS, Contributions, Narrow, SecureSum
 from polydag.privacy import differencing
-from polydag.privacy.masking import coordinator as coordinator_masks
-from polydag.privacy.masking.agreement import BLOCK, MIN_SITES, Agreement
-from polydag.privacy.masking.identities import shared_secret, study_key
-from polydag.privacy.masking.keystreams import SEED, derive_key, random_bytes
-from polydag.privacy.masking.site import KEY, PARCEL, SIGNATURE, block_of, tag
+from polydag.privacy.masking.agreement import BLOCK, Agreement
+from polydag.privacy.masking.coordinator import Opening, add_masked
+from polydag.privacy.masking.identities import Directory, Identity, is_signed
+from polydag.privacy.masking.keystreams import SEED, random_bytes
+from polydag.privacy.masking.site import HEAD, KEY, PAD, PARCEL, block_of
+from polydag.privacy.masking.site import SIGNATURE as SIGNATURE_BYTES
 
 Memory = Mapping[str, Any]
-TAG = "tag"
+_JOINED = ("key", "signature", "head")
 
 
 @dataclass(frozen=True)
 class Masking:
-    """The coordinator's settings; the default quorum is that of `Agreement.default`.
+    """The coordinator's settings.
 
-    With `tags`, sites authenticate their messages, so that forged ones are detected. Within one process
-    nobody could forge any.
+    Attributes
+    ----------
+    quorum, groups, parts
+        Of the agreement; the defaults are those of `Agreement.default`.
+    identity, directory
+        The coordinator's own identity and the sites' public keys. With them all messages are signed, so that
+        forged ones are detected. Within one process nobody could forge any.
     """
 
     quorum: int | None = None
-    tags: bool = True
+    groups: tuple[tuple[str, ...], ...] | None = None
+    parts: Mapping[str, tuple[str, ...]] | None = None
+    identity: Identity | None = None
+    directory: Directory = field(default_factory=dict, repr=False)
+
+    def signed(self, messages: Sequence[Message]) -> list[Message]:
+        """Questions with the coordinator's signature; one that goes to several sites is signed once."""
+        if self.identity is None:
+            return list(messages)
+        words: dict[bytes, dict[str, Any]] = {}
+        for message in messages:
+            if message.digest not in words:
+                signature = self.identity.sign(message.digest).hex()
+                words[message.digest] = {**message.meta, SIGNATURE: signature}
+        return [replace(message, meta=words[message.digest]) for message in messages]
+
+    def objection(self, message: Message) -> str | None:
+        """Why the coordinator does not believe that a message comes from its sender."""
+        if self.identity is None:
+            return None
+        try:
+            signature = bytes.fromhex(message.meta.get(SIGNATURE, ""))
+        except (TypeError, ValueError):
+            signature = b""
+        public = self.directory.get(message.sender, b"")
+        if is_signed(public, signature, message.digest):
+            return None
+        return "it is not signed by its sender: it was forged or changed"
 
 
 def begin(settings: Masking, all_sites: tuple[str, ...], *, recover: bool) -> Memory:
-    """The memory before the first message: the agreement, with the name of the study, and a key for tags."""
-    agreement = Agreement.default(random_bytes().hex(), all_sites, recover=recover, quorum=settings.quorum)
+    """The memory before the first message: the agreement, with the name of the study."""
+    agreement = Agreement.default(
+        random_bytes().hex(),
+        all_sites,
+        recover=recover,
+        quorum=settings.quorum,
+        groups=settings.groups,
+        parts=settings.parts,
+    )
     agreement.check()
-    private, public = study_key()
-    key = {"private": np.frombuffer(private, np.uint8), "public": np.frombuffer(public, np.uint8)}
-    return {"agreement": agreement.to_json(), "block": -1, "sets": [], "tagging": settings.tags, **key}
+    before = {"question": "", "over": []}
+    return {"agreement": agreement.to_json(), "block": -1, "before": before, "wrong": []}
 
 
 def agreement_of(memory: Memory) -> Agreement:
@@ -88,18 +127,25 @@ def question(
     """The arrays and words of the question to a site in a phase."""
     all_sites = memory["agreement"]["all_sites"]
     if phase == JOIN:
-        return {"key": memory["public"]}, {"agreement": memory["agreement"], "tags": memory["tagging"]}
+        return {}, {"agreement": memory["agreement"]}
+    study = {"study": memory["agreement"]["study"]}
     if phase == ROSTER:
-        return {"keys": memory["keys"], "signatures": memory["signatures"]}, {"block": block_of(round_)}
+        roster = {name: memory[name] for name in ("keys", "signatures", "heads")}
+        return roster, {**study, "block": block_of(round_)}
     if phase == DEAL:
-        return {}, {"block": block_of(round_)}
+        return {}, {**study, "block": block_of(round_)}
     if phase == PARCELS:
         senders = [sender for sender in memory["parcels"] if sender != site]
         place = {name: number for number, name in enumerate(all_sites)}
         # A sender has one parcel for each other site, in their order.
         own = [memory["parcels"][sender][place[site] - (place[sender] < place[site])] for sender in senders]
-        return {"parcels": np.array(own)}, {"senders": senders}
-    meta: dict[str, Any] = {"over": list(over), "list": memory["list"]}
+        return {"parcels": np.array(own)}, {**study, "senders": senders}
+    meta: dict[str, Any] = {
+        **study,
+        "over": list(over),
+        "list": memory["list"],
+        "question": memory["question"],
+    }
     if phase == OPEN:
         meta["signed"] = {name: value.tobytes().hex() for name, value in memory["signed"].items()}
     return {}, meta
@@ -109,25 +155,17 @@ def after_phase(memory: Memory, phase: str, round_: int, received: Contributions
     """The memory after a phase that precedes the numbers, and the phase that follows."""
     agreement = agreement_of(memory)
     if phase == JOIN:
-        private = memory["private"].tobytes()
-        tags = {
-            site: np.frombuffer(
-                derive_key(
-                    shared_secret(private, received[site]["key"].tobytes()), agreement.study, site, "tags"
-                ),
-                dtype=np.uint8,
-            )
-            for site in (agreement.all_sites if memory["tagging"] else ())
-        }
-        keys = np.array([received[site]["key"] for site in agreement.all_sites])
-        signatures = np.array([received[site]["signature"] for site in agreement.all_sites])
-        return {**memory, "keys": keys, "signatures": signatures, "tags": tags}, ROSTER
+        own = {name: [received[site][name] for site in agreement.all_sites] for name in _JOINED}
+        roster = {"keys": own["key"], "signatures": own["signature"], "heads": own["head"]}
+        return {**memory, **{name: np.array(each) for name, each in roster.items()}}, ROSTER
     if phase in (ROSTER, DEAL):
         if not agreement.recover:
             return memory, ASK
         parcels = {site: received[site]["parcels"] for site in agreement.all_sites if site in received}
         locked = {site: received[site]["locked"] for site in parcels}
-        return {**memory, "parcels": parcels, "locked": locked, "block": block_of(round_)}, PARCELS
+        checks = {site: received[site]["checks"] for site in parcels}
+        known = {"parcels": parcels, "locked": locked, "checks": checks, "block": block_of(round_)}
+        return {**memory, **known}, PARCELS
     if phase == PARCELS:
         ready = [site for site in agreement.all_sites if site in received]
         return {**memory, "ready": ready, "parcels": {}}, ASK
@@ -142,12 +180,13 @@ def expected(
     others = len(memory["agreement"]["all_sites"]) - 1
     if phase == ASK:
         secure = SecureSum(others + 1, narrow)
-        return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()}
+        pads = {PADS: (others, PAD)} if memory["agreement"]["recover"] else {}
+        return {name: (secure.ring(name).limbs, *shape) for name, shape in plain.items()} | pads
     if phase in (ROSTER, DEAL) and memory["agreement"]["recover"]:
-        return {"parcels": (others, PARCEL), "locked": (BLOCK, others * SEED)}
+        return {"parcels": (others, PARCEL), "locked": (BLOCK, others * SEED), "checks": (2, BLOCK, SEED)}
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        JOIN: {"key": (KEY,), "signature": (SIGNATURE,)},
-        AGREE: {"signature": (SIGNATURE,)},
+        JOIN: {"key": (KEY,), "signature": (SIGNATURE_BYTES,), "head": (HEAD,)},
+        AGREE: {"signature": (SIGNATURE_BYTES,)},
         OPEN: {"shares": (len(over), SEED // 2)},
     }
     return shapes.get(phase, {})
@@ -155,55 +194,47 @@ def expected(
 
 def allowed(memory: Memory, present: Sequence[str]) -> tuple[str, ...]:
     """The sites among those present that may be summed over, by the rule against differencing."""
-    all_sites = memory["agreement"]["all_sites"]
-    there = [site for site in all_sites if site in set(present)]
-    found = differencing.complete_groups(memory["sets"], there, differencing.groups(all_sites))
-    return found if len(found) >= MIN_SITES else ()
+    there = [site for site in memory["agreement"]["all_sites"] if site in set(present)]
+    return differencing.complete(there, memory["agreement"]["groups"])
 
 
-def listed(memory: Memory, over: tuple[str, ...], received: Contributions) -> tuple[Memory, str]:
+def listed(
+    memory: Memory, over: tuple[str, ...], received: Contributions, question: bytes
+) -> tuple[Memory, str]:
     """The memory with the list of sites in the sum, empty where there are too few, and the next phase."""
     present = [site for site in over if site in received]
     sites = list(over) if len(present) == len(over) else list(allowed(memory, present))
-    memory = {**memory, "list": sites, "numbers": dict(received), "signed": {}}
+    memory = {**memory, "list": sites, "numbers": dict(received), "signed": {}, "question": question.hex()}
     return memory, OPEN if sites == list(over) else AGREE
 
 
 def summed(
-    memory: Memory, round_: int, over: tuple[str, ...], received: Contributions, narrow: Narrow
+    memory: Memory,
+    round_: int,
+    over: tuple[str, ...],
+    received: Contributions,
+    narrow: Narrow,
+    question: bytes,
 ) -> tuple[Memory, dict[str, AnyArray]]:
-    """The sum in plain numbers, and a memory without the contributions to it."""
+    """The sum in plain numbers, and a memory without the contributions to it.
+
+    A site whose share of a secret was wrong is named in the memory, under `wrong`.
+    """
     agreement = agreement_of(memory)
     sites = memory["list"] if agreement.recover else list(over)
     numbers = memory["numbers"] if agreement.recover else received
     secure = SecureSum(len(agreement.all_sites), narrow)
-    total = coordinator_masks.add_masked([numbers[site] for site in sites])
+    terms = [{name: array for name, array in numbers[site].items() if name != PADS} for site in sites]
+    total, wrong = add_masked(terms), list[str]()
     if agreement.recover:
         parts, total = secure.joined(total)
         shares = {site: arrays["shares"] for site, arrays in received.items()}
-        coordinator_masks.unmask(parts, agreement, round_, over, sites, shares, memory["locked"])
-    sets = memory["sets"] if sites in memory["sets"] else [*memory["sets"], sites]
-    memory = {**memory, "sets": sets, "numbers": {}, "list": [], "signed": {}}
+        pads = {site: numbers[site][PADS] for site in sites}
+        opening = Opening(
+            agreement, round_, question, over, sites, shares, pads, memory["locked"], memory["checks"]
+        )
+        wrong = opening.unmask(parts)
+    done = {"numbers": {}, "list": [], "signed": {}, "wrong": wrong}
+    before = {"question": question.hex(), "over": list(sites) if agreement.recover else []}
+    memory = {**memory, **done, "before": before}
     return memory, secure.decode(total)
-
-
-def tag_texts(message: Message) -> list[Any]:
-    """What a tag authenticates: all of a message except the tag."""
-    shapes = [(name, array.dtype.str, array.shape) for name, array in message.arrays.items()]
-    meta = sorted((name, value) for name, value in message.meta.items() if name != TAG)
-    head = repr((message.sender, message.recipient, message.round, message.phase, shapes, meta))
-    flat = (np.ascontiguousarray(array).reshape(-1) for array in message.arrays.values())
-    return [head.encode(), *(array.view(np.uint8).data for array in flat)]
-
-
-def tagged(message: Message, key: bytes, question_phase: str) -> str:
-    """The tag of a site's reply."""
-    return tag(key, position(message.round, question_phase), tag_texts(message)).hex()
-
-
-def objection(memory: Memory, message: Message, phase: str) -> str | None:
-    """Why the coordinator does not believe that a message comes from its sender."""
-    if phase == JOIN or not memory["tagging"]:
-        return None  # the other sites, which know the identities, check its signature
-    expected = tagged(message, memory["tags"][message.sender].tobytes(), phase)
-    return None if message.meta.get(TAG) == expected else "its tag does not fit: it was forged or changed"

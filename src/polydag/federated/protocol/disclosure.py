@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polydag.federated.protocol.messages import AnyArray, Message
-from polydag.privacy.ledger import DATA, PROTOCOL, SUM, Entry, parse
+from polydag.federated.protocol.messages import ASK, AnyArray, Message
+from polydag.federated.protocol.sums import PADS
+from polydag.privacy.ledger import DATA, LEFT, PROTOCOL, REFUSED, Entry, parse
 
 
 class Disclosed(NamedTuple):
@@ -32,31 +33,21 @@ class Noise(NamedTuple):
     multiplier: float = 0.0
 
 
-def data_entries(study: str, message: Message, *, masked: bool, over: int, noise: Noise) -> list[Entry]:
-    """The entries for numbers computed from rows."""
-    return [
-        Entry(study, message.round, DATA, name, _shape(array), array.nbytes, masked, over, *noise, "")
-        for name, array in message.arrays.items()
-    ]
+def answer_entries(study: str, message: Message, phase: str, *, over: int, noise: Noise) -> list[Entry]:
+    """The entries for an answer to a question of this phase: numbers computed from rows, keys and shares."""
+    entries = []
+    for name, array in message.arrays.items():
+        size = (_shape(array), array.nbytes)
+        if phase == ASK and name != PADS:
+            entries.append(Entry(study, message.round, DATA, name, *size, bool(study), over, *noise))
+        else:
+            entries.append(Entry(study, message.round, PROTOCOL, f"{phase}: {name}", *size))
+    return entries
 
 
-def protocol_entries(study: str, message: Message, phase: str) -> list[Entry]:
-    """The entries for keys and shares, which say nothing about rows."""
-    return [
-        Entry(
-            study,
-            message.round,
-            PROTOCOL,
-            f"{phase}: {name}",
-            _shape(array),
-            array.nbytes,
-            True,
-            0,
-            *Noise(),
-            "",
-        )
-        for name, array in message.arrays.items()
-    ]
+def refusal_entry(study: str, round_: int, why: str, multiplier: float) -> Entry:
+    """The entry for a question that was refused, with the noise multiplier at which it is charged."""
+    return Entry(study, round_, REFUSED, why, multiplier=multiplier)
 
 
 def _shape(array: AnyArray) -> str:
@@ -69,6 +60,6 @@ def table(ledgers: Mapping[str, Sequence[str]]) -> tuple[Disclosed, ...]:
         Disclosed(site, entry.round, entry.name, entry.shape, entry.bytes, entry.masked, entry.noise)
         for site, lines in ledgers.items()
         for entry in parse(lines)
-        if entry.kind != SUM
+        if entry.kind in LEFT
     ]
     return tuple(sorted(rows, key=lambda row: row.round))

@@ -11,6 +11,11 @@ from polydag.federated.protocol.messages import COORDINATOR, Message, timeout
 from polydag.federated.protocol.site import Site, SiteState
 
 Carrier = Callable[[Message], list[Message]]
+Recorder = Callable[[str, SiteState, SiteState], None]
+
+
+def unrecorded(site: str, before: SiteState, after: SiteState) -> None:
+    """Keep nothing: where no ledgers are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,7 @@ def run(
     *,
     rounds: int | None = None,
     carry: Carrier = lambda message: [message],
+    record: Recorder = unrecorded,
 ) -> Federation:
     """Carry messages until the coordinator has its result, stops, or has advanced by `rounds` rounds.
 
@@ -54,6 +60,8 @@ def run(
         Where to continue from.
     carry : function of a message
         The messages that arrive in its place: for tests of lost, damaged and repeated messages.
+    record : function of a site and its states before and after a step
+        Called before the site's messages are sent.
     """
     under_way = begin(sites) if federation is None else federation
     first = under_way.coordinator
@@ -69,7 +77,9 @@ def run(
             if recipient == COORDINATOR:
                 state, outbox = coordinator.step(state, inbox)
             elif recipient in sites:
-                states[recipient], outbox = sites[recipient].step(states[recipient], inbox)
+                before = states[recipient]
+                states[recipient], outbox = sites[recipient].step(before, inbox)
+                record(recipient, before, states[recipient])
             else:
                 continue
             queue += outbox

@@ -1,7 +1,9 @@
-"""Messages between the sites and the coordinator."""
+"""Messages between the sites and the coordinator: what they hold, whether they are sound, and their hash."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.privacy.masking.keystreams import canonical
+
 AnyArray = NDArray[Any]
 Arrays = Mapping[str, AnyArray]
 
 COORDINATOR = "coordinator"
 CLOCK = "clock"
-ASK, CONTRIBUTION, DECLINED, REFUSED, TIMEOUT = "ask", "contribution", "declined", "refused", "timeout"
+ASK, CONTRIBUTION, REFUSED, TIMEOUT = "ask", "contribution", "refused", "timeout"
 ANSWER = "answer"
 # Further phases of a masked sum; a reply has the name of its question.
 JOIN, ROSTER, DEAL, PARCELS, AGREE, OPEN = "join", "roster", "deal", "parcels", "agree", "open"
 ORDER = (JOIN, ROSTER, DEAL, PARCELS, ASK, AGREE, OPEN, ANSWER)
+
+SIGNATURE = "signature"
+LAST_ROUND = 2**31
+_TYPES = ("<f8", "<i8", "<u8", "<u4", "|u1", "|b1")
+_DEPTH = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +45,7 @@ class Message:
     arrays : mapping of name to array
         The numbers.
     meta : mapping
-        Words and settings that accompany them, as in JSON; never data.
+        Words and settings that accompany them, as in JSON; never data. `signature` is that of its sender.
     """
 
     sender: str
@@ -45,6 +54,87 @@ class Message:
     phase: str
     arrays: Arrays = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    _hashed: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of all but recipient and signature: the same for every site that is asked the same.
+
+        It is computed once for the copies of a message that go to several sites.
+        """
+        content = (self.arrays, self.meta)
+        words = (self.sender, self.round, self.phase)
+        known = self._hashed.get("content", ()), self._hashed.get("words")
+        if known[1] != words or [id(each) for each in known[0]] != [id(each) for each in content]:
+            self._hashed.update(content=content, words=words, digest=_digest(self))
+        found: bytes = self._hashed["digest"]
+        return found
+
+
+def _digest(message: Message) -> bytes:
+    meta = {name: value for name, value in message.meta.items() if name != SIGNATURE}
+    names = sorted(message.arrays)
+    arrays = [np.ascontiguousarray(message.arrays[name]) for name in names]
+    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in zip(names, arrays, strict=True)]
+    head = canonical("message", message.sender, message.round, message.phase, meta, shapes)
+    digest = hashlib.sha256(len(head).to_bytes(8, "big") + head)
+    for array in arrays:
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.digest()
+
+
+def message_problem(message: Message, most_bytes: float = math.inf) -> str | None:
+    """Why something that arrived is not a message; checked before anything in it is used."""
+    known = message._hashed.get("sound")  # of the copies that go to several sites, one is enough
+    if known is not None and all(a is b for a, b in zip(known[:5], _parts(message), strict=True)):
+        return None if known[5] <= most_bytes else f"it holds {known[5]} bytes"
+    why = _problem(message, most_bytes)
+    if why is None:
+        size = sum(array.nbytes for array in message.arrays.values())
+        message._hashed["sound"] = (*_parts(message), size)
+    return why
+
+
+def _parts(message: Message) -> tuple[Any, ...]:
+    return message.arrays, message.meta, message.round, message.sender, message.phase
+
+
+def _problem(message: Message, most_bytes: float) -> str | None:
+    if type(message.round) is not int or not 0 <= message.round < LAST_ROUND:
+        return "its round is not a number from 0 to 2^31"
+    if not all(isinstance(word, str) for word in (message.sender, message.recipient, message.phase)):
+        return "its sender, recipient or phase is not a word"
+    if not isinstance(message.arrays, Mapping) or not isinstance(message.meta, Mapping):
+        return "its content is not a mapping"
+    size = 0
+    for name, array in message.arrays.items():
+        if not isinstance(name, str) or not isinstance(array, np.ndarray):
+            return "it holds something that is not an array"
+        if array.dtype.newbyteorder("<").str not in _TYPES:
+            return f"{name} holds {array.dtype}, which is not sent"
+        size += array.nbytes
+    if size > most_bytes:
+        return f"it holds {size} bytes, and the owner allows {most_bytes:.0f}"
+    if not _is_json(message.meta, _DEPTH):
+        return "its words are not JSON"
+    signature = message.meta.get(SIGNATURE, "")
+    if not isinstance(signature, str) or len(signature) > 200:
+        return "its signature is not a word"
+    return None
+
+
+def _is_json(value: Any, depth: int) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if value is None or isinstance(value, (str, bool)):
+        return True
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        return all(isinstance(name, str) and _is_json(own, depth - 1) for name, own in value.items())
+    return isinstance(value, (list, tuple)) and all(_is_json(own, depth - 1) for own in value)
 
 
 def reply_to(phase: str) -> str:

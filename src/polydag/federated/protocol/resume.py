@@ -1,7 +1,13 @@
-"""A study that survives an interruption: blocks of rounds, each stored as a piece of a checkpoint."""
+"""A study that survives an interruption: blocks of rounds, each stored as a piece of a checkpoint.
+
+What happened after the last stored block is not known: numbers may have left the sites. So a study that goes
+on from stored blocks never uses a mask of before; the sites join again with fresh keys, and the rounds since
+then are asked and entered in the ledgers once more.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from polydag.checkpoint import piece
@@ -9,11 +15,10 @@ from polydag.errors import DataError, NotConvergedError
 from polydag.federated.protocol.coordinator import (
     RUNNING,
     STOPPED,
-    UNWILLING,
     Coordinator,
     CoordinatorState,
 )
-from polydag.federated.protocol.engine import Federation, begin, run
+from polydag.federated.protocol.engine import Federation, Recorder, begin, run, unrecorded
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.site import Site, SiteState
 from polydag.federated.protocol.storage import from_arrays, to_arrays
@@ -46,25 +51,47 @@ def unpack(arrays: Arrays, sites: Mapping[str, Site]) -> Federation:
     )
 
 
-def run_in_pieces(coordinator: Coordinator, sites: Mapping[str, Site], key: str) -> Federation:
+def run_in_pieces(
+    coordinator: Coordinator, sites: Mapping[str, Site], key: str, record: Recorder = unrecorded
+) -> Federation:
     """Run a study to its end; blocks that are already stored are not run again.
 
     If it stops early, the blocks up to there are kept, and the next attempt continues from them.
     """
     federation = begin(sites)
-    block = 0
+    block, stored = 0, False
     while federation.coordinator.status == RUNNING:
-        now = federation
+        now, computed = _renewed(coordinator, federation) if stored else federation, list[bool]()
 
-        def further(now: Federation = now) -> dict[str, AnyArray]:
-            later = run(coordinator, sites, now, rounds=BLOCK)
-            state = later.coordinator
-            if state.status == UNWILLING:
-                raise DataError(state.reason)
-            if state.status == STOPPED:
-                raise NotConvergedError(state.reason)
+        def further(now: Federation = now, computed: list[bool] = computed) -> dict[str, AnyArray]:
+            computed.append(True)
+            later = run(coordinator, sites, now, rounds=BLOCK, record=record)
+            if later.coordinator.status == STOPPED:
+                raise _stopped(later)
             return pack(later)
 
         federation = unpack(piece(f"{key}-rounds-{block}", further), sites)
-        block += 1
+        block, stored = block + 1, not computed
     return federation
+
+
+def _renewed(coordinator: Coordinator, federation: Federation) -> Federation:
+    """A stored study with fresh keys; what is left of a plan for the privacy budget is kept."""
+    if coordinator.masking is None:
+        return federation
+    plans = {
+        name: {"plan": state.masking["plan"]} if "plan" in state.masking else {}
+        for name, state in federation.sites.items()
+    }
+    states = {
+        name: dataclasses.replace(state, masking=plans[name]) for name, state in federation.sites.items()
+    }
+    return Federation(coordinator.renewed(federation.coordinator), states)
+
+
+def _stopped(federation: Federation) -> Exception:
+    """Why a study stopped; within one process the reasons that sites keep to themselves are known."""
+    for name in federation.coordinator.missing:
+        if reasons := federation.sites[name].refusals:
+            return DataError(f"{name} does not take part: {reasons[-1]}")
+    return NotConvergedError(federation.coordinator.reason)

@@ -2,6 +2,11 @@
 
 Its state must be saved before its messages are sent: what a site sends again is what it has stored, never
 something new under the same masks.
+
+Whatever is wrong with a question, the answer is one and the same refusal, without a reason: which questions a
+site can answer may depend on its data. The reason is kept at the site for its owner. Under masks a refused
+question counts as answered, stands in the ledger, and ends the study at this site, so that refusals cannot be
+used to ask again and again.
 """
 
 from __future__ import annotations
@@ -12,22 +17,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydag.errors import DataError
-from polydag.federated.protocol.disclosure import Noise
+from polydag.federated.protocol.disclosure import Noise, answer_entries, refusal_entry
 from polydag.federated.protocol.messages import (
     ANSWER,
     ASK,
     COORDINATOR,
-    DECLINED,
+    LAST_ROUND,
     ORDER,
     REFUSED,
+    SIGNATURE,
     Arrays,
     Message,
+    message_problem,
     position,
     reply_to,
 )
 from polydag.federated.protocol.programs import Ask, Local
-from polydag.federated.protocol.site_protection import SiteProtection, ledger_after, with_tag
-from polydag.privacy.ledger import START
+from polydag.federated.protocol.site_protection import SiteProtection, study_of
+from polydag.privacy.ledger import text_of
+
+_MOST_REASONS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +47,16 @@ class SiteState:
     ----------
     name : str
         The site.
-    round, phase, sent, sent_meta
+    round, phase, reply, sent, sent_meta
         The last question that it answered, and its reply.
+    closed : bool
+        Whether it has refused a question, which ends the study here.
     notes : tuple of str
         What its owner should know.
+    refusals : tuple of str
+        Why it has refused questions, in words for its owner.
     ledger : tuple of str
-        Everything that left it, as lines.
+        What the ledger has to hold of this study, as lines that are not yet sealed.
     local : mapping
         The method's own state.
     masking : mapping
@@ -53,7 +66,10 @@ class SiteState:
     name: str
     round: int = 0
     phase: str = ANSWER
+    reply: str = ""
+    closed: bool = False
     notes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     ledger: tuple[str, ...] = ()
     sent: Arrays = field(default_factory=dict)
     sent_meta: Mapping[str, Any] = field(default_factory=dict)
@@ -70,18 +86,15 @@ class Site:
     local : Local
         The party's side of the method, with its data.
     min_rows : int
-        With fewer rows the site declines. The default suits an organisation of its own; where all rows are in
-        one process, no minimum is needed.
+        With fewer rows the site does not take part. The default suits an organisation of its own; where all
+        rows are in one process, no minimum is needed.
     protection : SiteProtection, optional
         With it, numbers leave under masks only.
-    last_hash : str
-        The hash from which its ledger continues.
     """
 
     local: Local
     min_rows: int = 10
     protection: SiteProtection | None = None
-    last_hash: str = START
 
     def start(self, name: str) -> SiteState:
         """The state before the first question."""
@@ -96,24 +109,37 @@ class Site:
         return state, outbox
 
     def _take(self, state: SiteState, message: Message) -> tuple[SiteState, Message | None]:
-        if message.phase == REFUSED and message.sender == COORDINATOR:
-            why = f"The coordinator refused an answer: {message.meta.get('why', '')}"
-            return dataclasses.replace(state, notes=(*state.notes, why)), None
-        if message.sender != COORDINATOR or message.phase not in ORDER:
-            why = "a site takes questions from the coordinator only"
-            return state, Message(state.name, message.sender, message.round, REFUSED, meta={"why": why})
+        if why := self._not_a_question(message):
+            known = type(message.round) is int and 0 <= message.round < LAST_ROUND
+            return _with_reason(state, why), _refusal(state.name, message.round if known else 0)
+        if message.phase == REFUSED:
+            why = f"The coordinator refused an answer: {str(message.meta.get('why', ''))[:200]}"
+            return dataclasses.replace(state, notes=(*state.notes, why)[-_MOST_REASONS:]), None
         now, last = position(message.round, message.phase), position(state.round, state.phase)
         if now <= last:
             return state, self._again(state) if now == last and message.phase != ANSWER else None
-        if message.phase == ANSWER:
-            state = self._with_notes(state, message)
-            return dataclasses.replace(state, round=message.round, phase=ANSWER, sent={}, sent_meta={}), None
+        if state.closed and message.phase != ANSWER:
+            return state, self._signed(_refusal(state.name, message.round))
         try:
-            if problem := self._objection(state, message):
-                return state, _refusal(state, message, REFUSED, problem)
+            if message.phase == ANSWER:
+                state = self._with_notes(state, message)
+                return dataclasses.replace(
+                    state, round=message.round, phase=ANSWER, reply="", sent={}, sent_meta={}
+                ), None
             return self._answer(self._with_notes(state, message), message)
-        except DataError as error:
-            return state, _refusal(state, message, DECLINED, str(error))
+        except Exception as error:  # no question may end the program that runs at a hospital
+            return self._refuse(state, message, _in_words(error), getattr(error, "multiplier", 0.0))
+
+    def _not_a_question(self, message: Message) -> str | None:
+        """Why something that arrived is no question of this study's coordinator; nothing is done about it."""
+        most = float("inf") if self.protection is None else self.protection.policy.bytes
+        if why := message_problem(message, most):
+            return why
+        if message.sender != COORDINATOR or message.phase not in (*ORDER, REFUSED):
+            return "A site takes questions from the coordinator only."
+        if self.protection is not None and not self.protection.is_genuine(message):
+            return "The question is not signed by the coordinator: it was changed on the way, or is forged."
+        return None
 
     def _with_notes(self, state: SiteState, message: Message) -> SiteState:
         if message.phase not in (ASK, ANSWER):
@@ -121,47 +147,73 @@ class Site:
         notes = dict.fromkeys((*state.notes, *self.local.notes(state.local, message.arrays)))
         return dataclasses.replace(state, notes=tuple(notes))
 
-    def _objection(self, state: SiteState, message: Message) -> str | None:
-        """Why a question cannot be answered as it arrived; a damaged one must not enter the state."""
-        if message.phase == ASK:
-            return self.local.objection(state.local, self._asked(state, message))
-        return None if self.protection is None else self.protection.objection(message)
-
     def _again(self, state: SiteState) -> Message:
-        phase = reply_to(state.phase)
-        return Message(state.name, COORDINATOR, state.round, phase, state.sent, state.sent_meta)
+        return Message(state.name, COORDINATOR, state.round, state.reply, state.sent, state.sent_meta)
 
     def _answer(self, state: SiteState, message: Message) -> tuple[SiteState, Message]:
         local, memory, noise = state.local, state.masking, Noise()
         if message.phase == ASK:
+            if self.protection is not None:
+                self.protection.require_question(memory, message)
             ask = self._asked(state, message)
+            if why := self.local.objection(state.local, ask):
+                raise DataError(why)
             if (added_noise := getattr(self.local, "noise", None)) is not None:
                 noise = added_noise(ask)
             if self.protection is not None:
-                memory = self.protection.spend(memory, message, noise)
-            local, sent = self.local.answer(state.local, ask)
-            if self.protection is not None:
-                memory, sent = self.protection.mask(memory, message, sent, self.local.names)
+                memory = self.protection.spend(memory, message, noise, state.ledger)
+            try:
+                local, sent = self.local.answer(state.local, ask)
+                if self.protection is not None:
+                    memory, sent = self.protection.mask(memory, message, sent, self.local.names)
+            except Exception as error:
+                raise _ChargedError(_in_words(error), noise.multiplier) from error
         elif self.protection is None:
             raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
         else:
-            memory, sent = self.protection.prepare(memory, state.name, message)
+            memory, sent = self.protection.prepare(memory, state.name, message, self.local)
         reply = Message(state.name, COORDINATOR, message.round, reply_to(message.phase), sent)
-        reply = with_tag(memory, reply, message.phase)
-        over = len(message.meta.get("over", ())) or 1
-        ledger = ledger_after(
-            state.ledger, state.masking, memory, reply, message.phase, noise, over, self.last_hash
+        reply = self._signed(reply)
+        over = message.meta.get("over")
+        entries = (
+            [] if self.protection is None else self.protection.memories(state.masking, memory, message.round)
+        )
+        entries += answer_entries(
+            study_of(memory), reply, message.phase, over=len(over) if over else 1, noise=noise
         )
         state = dataclasses.replace(
-            state, round=message.round, phase=message.phase, local=local, sent=sent, sent_meta=reply.meta,
-            masking=memory, ledger=ledger,
+            state, round=message.round, phase=message.phase, reply=reply.phase, local=local, sent=sent,
+            sent_meta=reply.meta, masking=memory, ledger=(*state.ledger, *map(text_of, entries)),
         )  # fmt: skip
         return state, reply
 
+    def _refuse(
+        self, state: SiteState, message: Message, why: str, multiplier: float
+    ) -> tuple[SiteState, Message]:
+        """Refuse a genuine question; the reason stays here."""
+        state = _with_reason(state, why)
+        reply = self._signed(_refusal(state.name, message.round))
+        if self.protection is None:  # numbers are seen anyway; a damaged question is asked again
+            return state, reply
+        entry = refusal_entry(study_of(state.masking), message.round, why, multiplier)
+        return dataclasses.replace(
+            state, round=message.round, phase=message.phase, reply=REFUSED, sent={}, sent_meta=reply.meta,
+            closed=True, ledger=(*state.ledger, text_of(entry)),
+        ), reply  # fmt: skip
+
+    def _signed(self, message: Message) -> Message:
+        if self.protection is None or not self.protection.signs:
+            return message
+        signature = self.protection.identity.sign(message.digest).hex()
+        return dataclasses.replace(message, meta={**message.meta, SIGNATURE: signature})
+
     def _asked(self, state: SiteState, message: Message) -> Ask:
-        if self.local.n_rows < self.min_rows:
+        least = self.min_rows
+        if self.protection is not None:
+            least = max(least, self.protection.policy.min_rows)
+        if self.local.n_rows < least:
             raise DataError(
-                f"It has {self.local.n_rows:g} rows; its owner asks for at least {self.min_rows} (min_rows)."
+                f"It has {self.local.n_rows:g} rows; its owner asks for at least {least} (min_rows)."
             )
         meta = {name: value for name, value in message.meta.items() if name != "task"}
         if self.protection is not None and state.masking and hasattr(self.local, "noise"):
@@ -169,6 +221,24 @@ class Site:
         return Ask(str(message.meta.get("task", "")), message.arrays, meta)
 
 
-def _refusal(state: SiteState, message: Message, phase: str, why: str) -> Message:
-    reply = Message(state.name, COORDINATOR, message.round, phase, meta={"why": why})
-    return with_tag(state.masking, reply, message.phase)
+class _ChargedError(DataError):
+    """A question that failed after its noise was charged to the budget: it may have been drawn."""
+
+    def __init__(self, why: str, multiplier: float) -> None:
+        super().__init__(why)
+        self.multiplier = multiplier
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, DataError):
+        return str(error)
+    return f"The question could not be answered ({type(error).__name__}: {error})."
+
+
+def _with_reason(state: SiteState, why: str) -> SiteState:
+    return dataclasses.replace(state, refusals=(*state.refusals, why)[-_MOST_REASONS:])
+
+
+def _refusal(site: str, round_: int) -> Message:
+    """The one refusal: it says nothing but which question it is about."""
+    return Message(site, COORDINATOR, round_, REFUSED)

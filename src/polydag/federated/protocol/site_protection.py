@@ -1,16 +1,14 @@
-"""What a site enforces whatever the coordinator asks: masks, enough sites in every sum, and its ledger."""
+"""What a site enforces whatever the coordinator asks: masks, enough sites in a sum, budget, and ledger."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from polydag.errors import DataError, UsageError
-from polydag.federated.protocol.coordinator_masking import tagged
-from polydag.federated.protocol.disclosure import Noise, data_entries, protocol_entries
+from polydag.federated.protocol.disclosure import Noise
 from polydag.federated.protocol.messages import (
     AGREE,
     ASK,
@@ -20,28 +18,36 @@ from polydag.federated.protocol.messages import (
     OPEN,
     PARCELS,
     ROSTER,
+    SIGNATURE,
     Arrays,
     Message,
 )
-from polydag.federated.protocol.sums import SecureSum, narrow_of
-from polydag.privacy import differencing
-from polydag.privacy.dp.accounting import Budget, require_within
-from polydag.privacy.ledger import SUM, Entry, add
+from polydag.federated.protocol.programs import Local
+from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of
+from polydag.federated.protocol.versions import change_problem, data_version
+from polydag.privacy import differencing, ledger
+from polydag.privacy.dp.accounting import require_within
+from polydag.privacy.ledger import GROUP, SUM, VERSION, Entry
 from polydag.privacy.masking import site as masking
-from polydag.privacy.masking.agreement import MIN_SITES, Agreement
-from polydag.privacy.masking.identities import Directory, Identity
+from polydag.privacy.masking.agreement import Agreement
+from polydag.privacy.masking.identities import Identity, is_signed
+from polydag.privacy.masking.keystreams import derive_key
+from polydag.privacy.policy import Policy
+from polydag.stats import Regimes
 
 Memory = Mapping[str, Any]
 Done = tuple[Memory, Arrays]
 
 _BRINGS = {  # the arrays and words of each phase's question
-    JOIN: (("key",), ("agreement",)),
-    ROSTER: (("keys", "signatures"), ("block",)),
-    DEAL: ((), ("block",)),
-    PARCELS: (("parcels",), ("senders",)),
-    AGREE: ((), ("over", "list")),
-    OPEN: ((), ("over", "list", "signed")),
+    JOIN: ((), ("agreement",)),
+    ROSTER: (("keys", "signatures", "heads"), ("study", "block")),
+    DEAL: ((), ("study", "block")),
+    PARCELS: (("parcels",), ("study", "senders")),
+    ASK: ((), ("study", "over", "before")),
+    AGREE: ((), ("study", "over", "list", "question")),
+    OPEN: ((), ("study", "over", "list", "question", "signed")),
 }
+_MOST_RELEASES, _MOST_KINDS = 10_000, 8  # in a plan: more would take long to account for
 
 
 @dataclass(frozen=True)
@@ -52,32 +58,33 @@ class SiteProtection:
     ----------
     identity : Identity
         The site's own identity.
-    directory : mapping of name to bytes
-        The public keys of all sites' identities, as the owner knows them.
-    min_sites : int
-        The smallest number of sites in any sum, and in any difference of two sums.
-    sets : tuple of tuples of str
-        The sets that earlier studies have summed over, from the site's ledger.
-    budget : Budget, optional
-        The differential privacy that may be spent on its rows. With it, only numbers with noise leave, and no
-        more than it allows.
-    spent : mapping
-        What earlier studies have spent: the number of releases with each noise multiplier.
+    policy : Policy
+        What its owner allows.
+    earlier : tuple of Entry
+        Its ledger at the beginning of the study.
     """
 
     identity: Identity
-    directory: Directory = field(repr=False)
-    min_sites: int = MIN_SITES
-    sets: tuple[tuple[str, ...], ...] = ()
-    budget: Budget | None = None
-    spent: Mapping[float, int] = field(default_factory=dict)
+    policy: Policy
+    earlier: tuple[Entry, ...] = ()
 
-    def prepare(self, memory: Memory, name: str, message: Message) -> Done:
+    @property
+    def signs(self) -> bool:
+        """Whether questions and answers are signed."""
+        return COORDINATOR in self.policy.directory
+
+    def is_genuine(self, message: Message) -> bool:
+        """Whether a question comes from the coordinator as the owner knows it."""
+        if not self.signs:
+            return True
+        signature = _bytes(message.meta.get(SIGNATURE, ""))
+        return is_signed(self.policy.directory[COORDINATOR], signature, message.digest)
+
+    def prepare(self, memory: Memory, name: str, message: Message, local: Local) -> Done:
         """Answer a question that is not about data; returns the new memory and what is sent."""
+        self._require_words(memory, message)
         if message.phase == JOIN:
-            return self._join(name, message)
-        if not memory:
-            raise DataError("The coordinator has not sent the agreement of the study.")
+            return self._join(memory, name, message, local)
         steps: dict[str, Callable[[Memory, Message], Done]] = {
             ROSTER: self._admit,
             DEAL: self._deal,
@@ -87,65 +94,132 @@ class SiteProtection:
         }
         return steps[message.phase](memory, message)
 
-    def objection(self, message: Message) -> str | None:
-        """Why such a question cannot be answered as it arrived."""
+    def _require_words(self, memory: Memory, message: Message) -> None:
         arrays, meta = _BRINGS.get(message.phase, ((), ()))
         lacking = [name for name in arrays if name not in message.arrays]
         lacking += [name for name in meta if name not in message.meta]
-        return f"the question lacks {lacking[0]}" if lacking else None
+        if lacking:
+            raise DataError(f"The question lacks {lacking[0]}.")
+        if message.round > self.policy.rounds:
+            raise DataError(f"Its owner allows {self.policy.rounds:g} rounds in a study.")
+        if message.phase == JOIN:
+            return
+        if "agreement" not in memory:
+            raise DataError("The coordinator has not sent the agreement of the study.")
+        if message.meta["study"] != memory["agreement"]["study"]:
+            raise DataError("The question belongs to another study.")
 
-    def _join(self, name: str, message: Message) -> Done:
-        agreement = Agreement.from_json(message.meta.get("agreement", {}))
+    def _join(self, memory: Memory, name: str, message: Message, local: Local) -> Done:
+        if "agreement" in memory:
+            raise DataError("It has joined this study already, and a study is joined once.")
+        agreement, policy = Agreement.from_json(message.meta["agreement"]), self.policy
         try:
-            agreement.check(self.min_sites)
+            agreement.check(policy.min_sites)
         except UsageError as error:
             raise DataError(str(error)) from None
         if name not in agreement.all_sites or len(set(agreement.all_sites)) != len(agreement.all_sites):
             raise DataError("The list of sites must name different ones, with this one among them.")
-        if strangers := [site for site in agreement.all_sites if site not in self.directory]:
+        if strangers := [site for site in agreement.all_sites if site not in policy.directory]:
             raise DataError(f"{strangers[0]} is not in this site's directory of identities.")
-        if not agreement.recover:
-            self._require_allowed({}, agreement.all_sites)
-        coordinator_key = message.arrays["key"].tobytes() if message.meta.get("tags", True) else None
-        memory, sent = masking.join(agreement, name, self.identity, coordinator_key)
-        return {**memory, "sets": []}, sent
+        if agreement.quorum < policy.quorum:
+            raise DataError(f"The quorum is {agreement.quorum}, and its owner asks for {policy.quorum}.")
+        if agreement.recover and not policy.recover:
+            raise DataError("Its owner does not allow sums without sites that drop out.")
+        group = differencing.group_of(name, agreement.groups)
+        before = [*ledger.own_groups(self.earlier), *([policy.group] if policy.group else [])]
+        if why := differencing.regroup_problem(name, before, agreement.groups):
+            raise DataError(f"{why}.")
+        holds = {part for part, holders in agreement.parts.items() if name in holders}
+        if holds != set(parts_of(local)):
+            raise DataError("The study's list of who has rows under which interventions is wrong about it.")
+        version = self._version(local)
+        joined, sent = masking.join(agreement, name, self.identity, self._head())
+        kept = {key: memory[key] for key in ("plan",) if key in memory}
+        return {**joined, **kept, "sets": [], "group": list(group), "version": version, "units": {}}, sent
+
+    def _head(self) -> bytes:
+        last = self.earlier[-1].hash if self.earlier else ledger.START
+        return len(self.earlier).to_bytes(8, "big") + bytes.fromhex(last)
+
+    def _version(self, local: Local) -> str:
+        """The version of the site's data; raises after a small change, unless numbers leave with noise."""
+        key = derive_key(self.identity.secret, "versions")
+        version = data_version(local, key)
+        noisy = hasattr(local, "noise")
+        if not noisy and (why := change_problem(self.earlier, version, key, self.policy.min_change)):
+            raise DataError(f"{why}.")
+        return version
 
     def _admit(self, memory: Memory, message: Message) -> Done:
+        heads, all_sites = message.arrays["heads"], memory["agreement"]["all_sites"]
         keys, signatures = message.arrays["keys"], message.arrays["signatures"]
-        memory = masking.admit(memory, keys, signatures, self.directory)
+        memory = masking.admit(memory, keys, signatures, heads, self.policy.directory)
+        told = {site: head.tobytes() for site, head in zip(all_sites, heads, strict=True)}
+        for site, head in told.items():
+            if why := ledger.head_problem(self.earlier, site, head):
+                raise DataError(f"{why}.")
+        if told[memory["name"]] != self._head():
+            raise DataError("The coordinator has distributed another head of this site's own ledger.")
+        memory = {**memory, "heads": {site: head.hex() for site, head in told.items()}}
         return self._deal(memory, message) if memory["agreement"]["recover"] else (memory, {})
 
     def _deal(self, memory: Memory, message: Message) -> Done:
-        number = int(message.meta["block"])
-        if number <= int(memory.get("dealt", -1)):
-            raise DataError(f"Secrets of block {number} have been distributed already.")
-        memory, sent = masking.deal(memory, number)
-        return {**memory, "dealt": number}, sent
+        return masking.deal(memory, _whole(message.meta["block"]))
 
     def _accept(self, memory: Memory, message: Message) -> Done:
-        senders = [str(name) for name in message.meta["senders"]]
-        return masking.accept(memory, senders, message.arrays["parcels"]), {}
+        return masking.accept(memory, _names(message.meta["senders"]), message.arrays["parcels"]), {}
 
     def _agree(self, memory: Memory, message: Message) -> Done:
-        sites = tuple(map(str, message.meta["list"]))
-        self._require_allowed(memory, sites)
-        memory, signature = masking.sign_list(memory, self.identity, message.round, sites)
+        over, sites = self._sets(memory, message)
+        question = _bytes(message.meta["question"])
+        memory, signature = masking.sign_list(memory, self.identity, message.round, over, sites, question)
         return memory, {"signature": signature}
 
     def _open(self, memory: Memory, message: Message) -> Done:
-        sites = tuple(map(str, message.meta["list"]))
-        self._require_allowed(memory, sites)
-        signed = {str(name): bytes.fromhex(value) for name, value in message.meta["signed"].items()}
-        over = tuple(map(str, message.meta["over"]))
-        memory, shares = masking.open_round(memory, message.round, over, sites, signed, self.directory)
-        return _with_set(memory, sites), {"shares": shares}
+        over, sites = self._sets(memory, message)
+        signed = {str(name): _bytes(value) for name, value in message.meta["signed"].items()}
+        memory, shares = masking.open_round(
+            memory,
+            message.round,
+            over,
+            sites,
+            _bytes(message.meta["question"]),
+            signed,
+            self.policy.directory,
+        )
+        return with_set(memory, sites), {"shares": shares}
 
-    def _require_allowed(self, memory: Memory, sites: tuple[str, ...]) -> None:
-        before = (*self.sets, *memory.get("sets", ()))
-        if list(sites) not in list(map(list, before)) and (
-            why := differencing.objection(before, sites, self.min_sites)
-        ):
+    def _sets(self, memory: Memory, message: Message) -> tuple[list[str], list[str]]:
+        """The sites that were asked and those in the sum; both must be unions of groups."""
+        over, sites = _names(message.meta["over"]), _names(message.meta["list"])
+        for each in (over, sites):
+            self._require_sum(memory, each)
+        return over, sites
+
+    def _require_sum(self, memory: Memory, sites: Sequence[str]) -> None:
+        if sites == memory["agreement"]["all_sites"]:
+            return  # a union of groups, as was checked on joining
+        groups = memory["agreement"]["groups"]
+        if why := differencing.sum_problem(sites, groups, self.policy.min_sites):
             raise DataError(f"It does not help to form the sum over {', '.join(sites)}: {why}.")
+
+    def require_question(self, memory: Memory, message: Message) -> None:
+        """Raise a `DataError` for a question about data that must not be answered."""
+        if "roster" not in memory:
+            raise DataError("It answers under masks only, and no keys have been exchanged.")
+        self._require_words(memory, message)
+        task, policy = message.meta.get("task", ""), self.policy
+        if policy.tasks and task not in policy.tasks:
+            raise DataError(f"Its owner does not allow the question {task!r}.")
+        for name in ("W", "weights", "ridge", "lambdas"):
+            if name in message.arrays and len(message.arrays[name]) > policy.lanes:
+                raise DataError(f"Its owner allows {policy.lanes:g} penalties in a question.")
+        self._require_sum(memory, _names(message.meta["over"]))
+        before = memory.get("asked")
+        if before is not None and before["round"] == message.round - 1:
+            told = message.meta["before"]
+            if not isinstance(told, Mapping) or told.get("question") != before["question"]:
+                raise DataError("The coordinator names another question as the one before.")
 
     def honest(self, memory: Memory) -> int:
         """How many sites are counted on to keep their noise secret: all but those that may collude."""
@@ -153,15 +227,18 @@ class SiteProtection:
         n = len(agreement.all_sites)
         return n - min(agreement.colluding, (n - 1) // 2)
 
-    def spend(self, memory: Memory, message: Message, noise: Noise) -> Memory:
+    def spend(self, memory: Memory, message: Message, noise: Noise, so_far: Sequence[str]) -> Memory:
         """Charge a release to the budget; the plan of the whole study is checked before the first one."""
-        if self.budget is None:
+        if noise.multiplier > 0 and memory["agreement"]["recover"]:
+            raise DataError("With noise every site is needed: those that drop out would take theirs along.")
+        budget = self.policy.budget
+        if budget is None:
             return memory
         if noise.multiplier <= 0:
             raise DataError("Its owner has set a budget: numbers leave with noise only.")
         if "plan" not in memory:
-            planned = {float(z): int(count) for z, count in message.meta.get("plan", ())}
-            require_within(self.budget, self.spent, planned)
+            planned = _plan(message.meta.get("plan"))
+            require_within(budget, ledger.multipliers([*self.earlier, *ledger.parse(so_far)]), planned)
             memory = {**memory, "plan": [[z, count] for z, count in planned.items()]}
         left = {float(z): int(count) for z, count in memory["plan"]}
         if left.get(noise.multiplier, 0) < 1:
@@ -173,50 +250,89 @@ class SiteProtection:
 
     def mask(self, memory: Memory, message: Message, arrays: Arrays, columns: Sequence[str] = ()) -> Done:
         """The numbers under masks."""
-        if "roster" not in memory:
-            raise DataError("It answers under masks only, and no keys have been exchanged.")
         all_sites = memory["agreement"]["all_sites"]
-        over = message.meta.get("over", all_sites)
-        parts, views = SecureSum(len(all_sites), narrow_of(message.meta)).encode(arrays, columns)
-        memory = masking.mask(memory, message.round, parts, over)
-        if not memory["agreement"]["recover"]:
-            memory = _with_set(memory, all_sites)
-        return memory, views
+        over, narrow = _names(message.meta["over"]), narrow_of(message.meta)
+        for name, powers in narrow.items():
+            if memory["units"].get(name, list(powers)) != list(powers):
+                raise DataError(f"The units of {name} have changed since it was first asked for.")
+        parts, views = SecureSum(len(all_sites), narrow).encode(arrays, columns)
+        memory, pads = masking.mask(memory, message.round, parts, over, message.digest)
+        units = {**memory["units"], **{name: list(powers) for name, powers in narrow.items()}}
+        asked = {"round": message.round, "question": message.digest.hex()}
+        memory = {**memory, "units": units, "asked": asked}
+        if pads is not None:
+            return memory, {**views, PADS: pads}
+        return with_set(memory, all_sites), views
+
+    def memories(self, before: Memory, after: Memory, round_: int) -> list[Entry]:
+        """What the ledger remembers for later studies, of what a question has changed."""
+        if not after:
+            return []
+        study, entries = str(after["agreement"]["study"]), []
+        if "agreement" not in before:
+            group = json.dumps(list(after["group"]), ensure_ascii=False)
+            entries += [
+                Entry(study, round_, GROUP, group),
+                Entry(study, round_, VERSION, str(after["version"])),
+            ]
+        if "heads" in after and "heads" not in before:
+            entries += [
+                ledger.head_entry(study, round_, site, bytes.fromhex(head))
+                for site, head in after["heads"].items()
+                if site != after["name"]
+            ]
+        for sites in after.get("sets", ())[len(before.get("sets", ())) :]:
+            name = json.dumps(list(sites), ensure_ascii=False)
+            entries.append(Entry(study, round_, SUM, name, over=len(sites)))
+        return entries
 
 
-def _with_set(memory: Memory, sites: Sequence[str]) -> Memory:
+def parts_of(local: Local) -> list[str]:
+    """The labels of the parts into which a site's data is divided: the sets of intervened variables."""
+    data = local.data
+    regimes = data.parts if isinstance(data, Regimes) else [frozenset[str]()]
+    return [" and ".join(sorted(regime)) for regime in regimes]
+
+
+def with_set(memory: Memory, sites: Sequence[str]) -> Memory:
+    """The memory with a set of sites over which a sum can be read."""
     known = list(sites) in memory["sets"]
     return memory if known else {**memory, "sets": [*memory["sets"], list(sites)]}
 
 
-def with_tag(memory: Memory, message: Message, phase: str) -> Message:
-    """A reply with the tag that authenticates its sender."""
-    if phase == JOIN or "tag" not in memory:
-        return message
-    meta = {**message.meta, "tag": tagged(message, memory["tag"].tobytes(), phase)}
-    return dataclasses.replace(message, meta=meta)
+def study_of(memory: Memory) -> str:
+    """The study that a site has joined; empty before that and in the open."""
+    return str(memory["agreement"]["study"]) if "agreement" in memory else ""
 
 
-def ledger_after(
-    lines: tuple[str, ...],
-    before: Memory,
-    after: Memory,
-    message: Message,
-    phase: str,
-    noise: Noise,
-    over: int,
-    last_hash: str,
-) -> tuple[str, ...]:
-    """The ledger after a message to the coordinator; newly allowed sums come first."""
-    if message.recipient != COORDINATOR:
-        return lines
-    study = str(after["agreement"]["study"]) if after else ""
-    entries = []
-    for sites in after.get("sets", ())[len(before.get("sets", ())) :]:
-        name = json.dumps(list(sites), ensure_ascii=False)
-        entries.append(Entry(study, message.round, SUM, name, "", 0, True, len(sites), 0.0, 0.0, ""))
-    if phase == ASK:
-        entries += data_entries(study, message, masked=bool(after), over=over, noise=noise)
-    else:
-        entries += protocol_entries(study, message, phase)
-    return add(lines, entries, last_hash)
+def _plan(told: Any) -> dict[float, int]:
+    """The releases of a plan, by noise multiplier."""
+    try:
+        pairs = [(float(z), _whole(count)) for z, count in told]
+    except (TypeError, ValueError):
+        raise DataError("The question brings no plan of all releases.") from None
+    if len(pairs) > _MOST_KINDS or not all(0.01 <= z <= 1e6 and 0 < n <= _MOST_RELEASES for z, n in pairs):
+        raise DataError("The plan holds numbers that are out of range.")
+    planned: dict[float, int] = {}
+    for z, count in pairs:
+        planned[z] = planned.get(z, 0) + count
+    return planned
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise DataError(f"{value!r} is not a whole number.")
+    return value
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, (list, tuple)) or not {str}.issuperset(map(type, value)):
+        raise DataError("A list of sites does not hold names.")
+    return list(value)
+
+
+def _bytes(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (TypeError, ValueError):
+        return b""

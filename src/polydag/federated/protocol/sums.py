@@ -18,6 +18,8 @@ from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.privacy.masking.ring import NARROW, WIDE, Ring, Words
 
 Contributions = Mapping[str, Arrays]
+PADS = "pads"  # beside the numbers of a sum that can be opened: see `polydag.privacy.masking.site`
+_POWERS = range(-300, 301)
 
 
 def total(received: Contributions, all_sites: Iterable[str]) -> dict[str, AnyArray]:
@@ -39,7 +41,7 @@ def narrow_of(meta: Mapping[str, Any]) -> Narrow:
     """The arrays of a question that are summed in single words, with the powers of two of their units."""
     said = meta.get("narrow", {})
     if not isinstance(said, Mapping) or not all(
-        isinstance(own, (list, tuple)) and all(isinstance(power, int) for power in own)
+        isinstance(own, (list, tuple)) and all(type(power) is int and power in _POWERS for power in own)
         for own in said.values()
     ):
         raise DataError(

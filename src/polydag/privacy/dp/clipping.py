@@ -58,8 +58,12 @@ def clipped_gradient(rows: Array, M: Array, max_norm: float) -> Array:
 
     If `M` maps whitened rows to residuals, this is the negative gradient of least squares.
     """
-    residual = rows @ M
-    norms = np.sqrt((rows**2).sum(axis=1) * (residual**2).sum(axis=1))
-    weight = np.minimum(1.0, max_norm / np.maximum(norms, 1e-300))
-    total: Array = (rows * weight[:, None]).T @ residual
+    with np.errstate(over="ignore", invalid="ignore"):
+        residual = rows @ M
+        norms = np.sqrt((rows**2).sum(axis=1) * (residual**2).sum(axis=1))
+    sound = np.isfinite(norms)  # a row that overflows adds nothing
+    weight = np.minimum(1.0, max_norm / np.maximum(np.where(sound, norms, 0.0), 1e-300))
+    total: Array = (np.where(sound[:, None], rows, 0.0) * weight[:, None]).T @ np.where(
+        sound[:, None], residual, 0.0
+    )
     return total

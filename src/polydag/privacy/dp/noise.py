@@ -63,9 +63,9 @@ def discrete_gaussian(scale: float, size: int) -> Index:
 def add_noise_share(values: Array, share: NoiseShare) -> Array:
     """Numbers rounded to the grid, plus one site's share of the noise."""
     deviation = share.deviation(values.size)
-    if deviation < _WIDE * GRID:
+    if not deviation >= _WIDE * GRID:
         raise DataError(f"Noise of {deviation:.3g} is too small for a grid of {GRID:.3g}.")
-    if np.abs(values).max(initial=0.0) + 40 * deviation >= _EXACT:
+    if not np.abs(values).max(initial=0.0) + 40 * deviation < _EXACT:  # true for NaN as well
         raise DataError("There are too many rows for exact noise: their sums exceed the range of the grid.")
     steps = np.rint(values / GRID).astype(np.int64).reshape(-1)
     steps = steps + discrete_gaussian(deviation / GRID, steps.size)

@@ -41,9 +41,12 @@ class Whitening(NamedTuple):
         return cls(bounds.mean(axis=1), np.diag(1 / half), math.sqrt(max(1.0, len(bounds) / 3)))
 
     def apply(self, table: Array) -> Array:
-        """The rows of a table in whitened coordinates."""
-        inside = (table - self.centre) @ self.transform
-        norms = np.sqrt((inside**2).sum(axis=1, keepdims=True))
+        """The rows of a table in whitened coordinates; one that overflows is moved to the centre."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = (table - self.centre) @ self.transform
+            norms = np.sqrt((inside**2).sum(axis=1, keepdims=True))
+        inside = np.where(np.isfinite(norms), inside, 0.0)
+        norms = np.where(np.isfinite(norms), norms, 0.0)
         clipped: Array = inside * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
         return clipped
 

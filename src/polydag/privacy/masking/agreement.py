@@ -6,20 +6,24 @@ sites can open a round. Without it, only the sum over all sites can ever be open
 secrets are distributed, and it suffices that the graph of shared masks stays connected when any `quorum − 1`
 sites are removed. The smallest such graph is a ring in which each site is joined to its nearest neighbours on
 both sides (Harary 1962).
+
+The agreement enters every mask. Sites that were shown different agreements (other sites, groups or keys)
+derive masks that do not cancel, and nothing can be read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Self
 
 from polydag.errors import DataError, UsageError
+from polydag.privacy.differencing import MIN_SITES, group_problem
+from polydag.privacy.differencing import groups as default_groups
 from polydag.privacy.masking.keystreams import canonical
 
-MIN_SITES = 3  # in a sum over two sites, each could compute the other's contribution
 BLOCK = 32  # rounds for which secrets are distributed at once
 
 
@@ -38,19 +42,34 @@ class Agreement:
         many sites can open a round.
     recover : bool
         Whether sums can be completed without sites that dropped out.
+    groups : tuple of tuples of str
+        The sites in groups. Sums are over unions of groups, and a site never changes its group.
+    parts : mapping of label to tuple of str
+        Which sites hold rows of each part of the data (a set of intervened variables); sums are per part.
     """
 
     study: str
     all_sites: tuple[str, ...]
     quorum: int
     recover: bool
+    groups: tuple[tuple[str, ...], ...]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def default(
-        cls, study: str, all_sites: tuple[str, ...], *, recover: bool, quorum: int | None = None
+        cls,
+        study: str,
+        all_sites: tuple[str, ...],
+        *,
+        recover: bool,
+        quorum: int | None = None,
+        groups: Sequence[Sequence[str]] | None = None,
+        parts: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
-        """The default agreement: two thirds of the sites may collude."""
-        return cls(study, all_sites, 2 * len(all_sites) // 3 + 1 if quorum is None else quorum, recover)
+        """The default agreement: two thirds of the sites may collude; groups are of three to five sites."""
+        quorum = 2 * len(all_sites) // 3 + 1 if quorum is None else quorum
+        fixed = default_groups(all_sites) if groups is None else tuple(map(tuple, groups))
+        return cls(study, all_sites, quorum, recover, fixed, parts or {"": all_sites})
 
     def check(self, min_sites: int = MIN_SITES) -> None:
         """Raise a `UsageError` if the agreement would not protect a site."""
@@ -68,6 +87,16 @@ class Agreement:
             )
         if not 2 <= self.quorum <= n:
             raise UsageError(f"The quorum must be from 2 to the {n} sites; got {self.quorum}.")
+        if why := group_problem(self.all_sites, self.groups, min_sites):
+            raise UsageError(why)
+        for part, holders in self.parts.items():
+            if len(set(holders)) < min_sites or not set(holders) <= set(self.all_sites):
+                raise UsageError(
+                    f"Only {' and '.join(holders) or 'nobody'} has rows in which {part or 'nothing'} was "
+                    f"set: a sum over fewer than {min_sites} sites shows what these sites add, masked or "
+                    "not. Leave these rows out, or say Privacy(mode='none') (--set privacy=none) to add up "
+                    "in the open."
+                )
 
     @property
     def colluding(self) -> int:
@@ -81,20 +110,27 @@ class Agreement:
             "all_sites": list(self.all_sites),
             "quorum": self.quorum,
             "recover": self.recover,
+            "groups": [list(group) for group in self.groups],
+            "parts": {part: list(holders) for part, holders in self.parts.items()},
         }
 
     @classmethod
     def from_json(cls, words: Mapping[str, Any]) -> Self:
         """The agreement in a message."""
         try:
-            return cls(
+            found = cls(
                 str(words["study"]),
                 tuple(map(str, words["all_sites"])),
                 int(words["quorum"]),
                 bool(words["recover"]),
+                tuple(tuple(map(str, group)) for group in words["groups"]),
+                {str(part): tuple(map(str, own)) for part, own in words["parts"].items()},
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise DataError("The coordinator's agreement cannot be read.") from None
+        if found.to_json() != words:
+            raise DataError("The coordinator's agreement holds more, or something else, than it should.")
+        return found
 
     def partners(self, name: str, roster: str) -> tuple[str, ...]:
         """The sites with which a site shares masks; the order of the ring follows from everyone's keys."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.errors import DataError
 from polydag.privacy.masking import shamir
 from polydag.privacy.masking.agreement import BLOCK, Agreement
-from polydag.privacy.masking.keystreams import xor_keystream
+from polydag.privacy.masking.keystreams import bound_key, xor_keystream
 from polydag.privacy.masking.masks import apply_mask
 from polydag.privacy.masking.ring import Words, add_into
+from polydag.privacy.masking.site import check_value
+
+Shares = Mapping[str, NDArray[np.uint32]]
 
 
 def add_masked(contributions: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
@@ -24,58 +29,101 @@ def add_masked(contributions: Sequence[Mapping[str, Words]]) -> dict[str, Words]
     return result
 
 
-def unmask(
-    total: Sequence[Words],
-    agreement: Agreement,
-    round_: int,
-    over: Sequence[str],
-    sites: Sequence[str],
-    shares: Mapping[str, NDArray[np.uint32]],
-    locked: Mapping[str, NDArray[np.uint8]],
-) -> None:
-    """Turn the masked sum over `sites` into a plain one, in place.
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """What the coordinator holds when it opens a round.
 
-    Parameters
+    Attributes
     ----------
-    over, sites
+    agreement : Agreement
+        That of the study.
+    round : int
+        The round.
+    question : bytes
+        The hash of its question.
+    over, sites : sequences of str
         The sites that were asked, and those among them whose numbers are in the sum.
     shares : mapping of site to array
         What the sites handed over, with one row for each of `over`.
-    locked : mapping of site to array
-        Every site's encrypted seeds of the block.
-
-    Notes
-    -----
-    The self-masks of the sites in the sum are removed, and the masks that they share with sites that are not.
+    pads : mapping of site to array
+        What came with the numbers of each site in the sum, to decrypt the others' shares of its secret.
+    locked, checks : mappings of site to array
+        Every site's encrypted seeds of the block, and the hashes of its secrets.
     """
-    helpers = [site for site in agreement.all_sites if site in shares][: agreement.quorum]
-    secrets = shamir.combine(
-        [agreement.all_sites.index(site) + 1 for site in helpers],
-        np.array([shares[site] for site in helpers], dtype=np.uint32),
-    )
-    included = set(sites)
-    for row, site in enumerate(over):
-        secret = secrets[row].astype("<u2").tobytes()
-        if site in included:
-            apply_mask(total, secret, subtract=True)
-        else:
-            _cancel(total, secret, agreement, round_, site, included, locked[site])
 
+    agreement: Agreement
+    round: int
+    question: bytes
+    over: Sequence[str]
+    sites: Sequence[str]
+    shares: Shares
+    pads: Mapping[str, NDArray[np.uint8]]
+    locked: Mapping[str, NDArray[np.uint8]]
+    checks: Mapping[str, NDArray[np.uint8]]
 
-def _cancel(
-    total: Sequence[Words],
-    key: bytes,
-    agreement: Agreement,
-    round_: int,
-    gone: str,
-    included: set[str],
-    locked: NDArray[Any],
-) -> None:
-    """Remove the masks between a site that dropped out and those in the sum."""
-    all_sites = agreement.all_sites
-    seeds = xor_keystream(key, locked[(round_ - 1) % BLOCK]).reshape(len(all_sites) - 1, -1)
-    others = [site for site in all_sites if site != gone]
-    place = all_sites.index(gone)
-    for other, seed in zip(others, seeds, strict=True):
-        if other in included:  # of two sites the first one adds their mask, the other one subtracts it
-            apply_mask(total, seed.tobytes(), subtract=all_sites.index(other) < place)
+    def unmask(self, total: Sequence[Words]) -> list[str]:
+        """Turn the masked sum into a plain one, in place; returns the sites whose shares were wrong.
+
+        The self-masks of the sites in the sum are removed, and the masks that they share with sites that are
+        not.
+        """
+        secrets, wrong = self._secrets()
+        included = set(self.sites)
+        for site, secret in zip(self.over, secrets, strict=True):
+            if site in included:
+                apply_mask(total, secret, subtract=True)
+            else:
+                self._cancel(total, secret, site, included)
+        return wrong
+
+    def _secrets(self) -> tuple[list[bytes], list[str]]:
+        """The secrets of all sites that were asked; a share that does not fit the others is left out."""
+        helpers = [site for site in self.agreement.all_sites if site in self.shares]
+        plain = {site: self._decrypted(site) for site in helpers}
+        quorum = self.agreement.quorum
+        if (found := self._combined(plain, helpers[:quorum])) is not None:
+            return found, []
+        for suspect in helpers:
+            others = [site for site in helpers if site != suspect]
+            if len(others) >= quorum and (found := self._combined(plain, others[:quorum])) is not None:
+                return found, [suspect]
+        raise DataError(
+            f"The shares of round {self.round} do not fit together, whichever single one is left out: "
+            f"several of {', '.join(helpers)} sent wrong ones, or there are too few to tell whose is wrong."
+        )
+
+    def _decrypted(self, helper: str) -> NDArray[np.uint32]:
+        shares, all_sites = self.shares[helper].astype(np.uint32), self.agreement.all_sites
+        place = all_sites.index(helper)
+        for row, site in enumerate(self.over):
+            if site in self.pads and site != helper and site in self.sites:
+                # A site sends one pad for each other site, in their order.
+                own = self.pads[site][place - (all_sites.index(site) < place)]
+                shares[row] ^= np.ascontiguousarray(own).view("<u4")
+        return shares
+
+    def _combined(self, plain: Shares, helpers: Sequence[str]) -> list[bytes] | None:
+        """The secrets by these sites' shares; None where they are not those that were distributed."""
+        secrets = shamir.combine(
+            [self.agreement.all_sites.index(site) + 1 for site in helpers],
+            np.array([plain[site] for site in helpers], dtype=np.uint32),
+        )
+        found = [secret.astype("<u2").tobytes() for secret in secrets]
+        step, included = (self.round - 1) % BLOCK, set(self.sites)
+        for site, secret in zip(self.over, found, strict=True):
+            kind = 0 if site in included else 1
+            if check_value(secret) != self.checks[site][kind, step].tobytes():
+                return None
+        return found
+
+    def _cancel(self, total: Sequence[Words], key: bytes, gone: str, included: set[str]) -> None:
+        """Remove the masks between a site that dropped out and those in the sum."""
+        all_sites = self.agreement.all_sites
+        locked: NDArray[Any] = self.locked[gone][(self.round - 1) % BLOCK]
+        seeds = xor_keystream(key, locked).reshape(len(all_sites) - 1, -1)
+        others = [site for site in all_sites if site != gone]
+        place = all_sites.index(gone)
+        for other, seed in zip(others, seeds, strict=True):
+            if other in included:  # of two sites the first one adds their mask, the other one subtracts it
+                bound = bound_key(seed.tobytes(), self.question)
+                apply_mask(total, bound, subtract=all_sites.index(other) < place)

@@ -1,0 +1,135 @@
+"""What the owner of a site allows, whatever a coordinator asks for.
+
+A site on its own reads its policy from a file that its owner has written. Where all parties run in one
+process, there is nobody to be protected from, and the default allows every question that a method asks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polydag.errors import DataError, UsageError
+from polydag.privacy.differencing import MIN_SITES
+from polydag.privacy.dp.accounting import Budget
+from polydag.privacy.masking.identities import Directory
+
+FILE = "policy.toml"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a site's owner allows.
+
+    Attributes
+    ----------
+    directory : mapping of name to bytes
+        The public keys by which the site knows the others, and the coordinator. If the coordinator is in it,
+        its questions must be signed, and the site signs its answers.
+    group : tuple of str
+        The sites with which this one is always summed together; empty where the first study decides.
+    min_sites : int
+        The smallest number of sites in a sum, in a group, and with rows of each part of the data.
+    quorum : int
+        The smallest quorum that the site accepts.
+    recover : bool
+        Whether sums may be opened without sites that dropped out.
+    tasks : tuple of str
+        The questions that are answered; empty for all that a method asks.
+    rounds, lanes, bytes : float
+        The most rounds in a study, penalties side by side in a question, and bytes in a message.
+    budget : Budget, optional
+        The differential privacy that may be spent on the site's rows, by all studies together. With it, only
+        numbers with noise leave.
+    min_rows : int
+        With fewer rows the site does not take part.
+    min_change : int
+        After a change of its data, the site answers without noise only if it has at least this many rows more
+        or fewer than before: sums before and after would show the rows in which they differ.
+    """
+
+    directory: Directory = field(default_factory=dict, repr=False)
+    group: tuple[str, ...] = ()
+    min_sites: int = MIN_SITES
+    quorum: int = 2
+    recover: bool = True
+    tasks: tuple[str, ...] = ()
+    rounds: float = math.inf
+    lanes: float = math.inf
+    bytes: float = math.inf
+    budget: Budget | None = None
+    min_rows: int = 1
+    min_change: int = 10
+
+    def __post_init__(self) -> None:
+        if self.min_sites < MIN_SITES:
+            raise UsageError(
+                f"min_sites must be at least {MIN_SITES}: in a sum over two sites, each can compute the "
+                f"other's contribution; got {self.min_sites}."
+            )
+
+
+_SECTIONS: Mapping[str, Mapping[str, type]] = {
+    "sums": {"min_sites": int, "quorum": int, "recover": bool, "group": list},
+    "questions": {"tasks": list, "rounds": int, "lanes": int, "bytes": int},
+    "rows": {"min_rows": int, "min_change": int},
+    "budget": {"epsilon": float, "delta": float},
+}
+_REQUIRED = (("sums", "group"), ("sums", "quorum"), ("questions", "tasks"), ("questions", "rounds"))
+_CAUTIOUS: Mapping[str, Any] = {"recover": False, "lanes": 1, "bytes": 100_000_000, "min_rows": 10}
+
+
+def read_policy(path: str | os.PathLike[str]) -> Policy:
+    """The policy in a file that the owner of a site has written.
+
+    What the file leaves out is not allowed: no recovery of drop-outs, one penalty at a time, ten rows.
+    """
+    file = Path(path)
+    file = file / FILE if file.is_dir() else file
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{file} cannot be read as a policy ({error}).") from None
+    known = {"identities", *_SECTIONS}
+    if unknown := sorted(set(content) - known):
+        raise DataError(f"{file}: unknown section {unknown[0]}; a policy has {', '.join(sorted(known))}.")
+    settings: dict[str, Any] = dict(_CAUTIOUS)
+    for section, fields in _SECTIONS.items():
+        for name, value in content.get(section, {}).items():
+            kind = fields.get(name)
+            if kind is None:
+                raise DataError(f"{file}: unknown setting {section}.{name}; there are {', '.join(fields)}.")
+            number = kind in (int, float) and isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (number or type(value) is kind):
+                raise DataError(f"{file}: {section}.{name} must be a {kind.__name__}; got {value!r}.")
+            settings[name] = tuple(map(str, value)) if kind is list else value
+    for section, name in _REQUIRED:
+        if name not in content.get(section, {}):
+            raise DataError(f"{file}: {section}.{name} is missing; the owner decides it.")
+    epsilon, delta = settings.pop("epsilon", None), settings.pop("delta", 1e-5)
+    budget = None if epsilon is None else Budget(float(epsilon), float(delta))
+    try:
+        return Policy(directory=_directory(content, file), budget=budget, **settings)
+    except UsageError as error:
+        raise DataError(f"{file}: {error}") from None
+
+
+def _directory(content: Mapping[str, Any], file: Path) -> dict[str, bytes]:
+    keys: dict[str, bytes] = {}
+    for name, text in content.get("identities", {}).items():
+        try:
+            keys[name] = bytes.fromhex(text)
+        except (TypeError, ValueError):
+            keys[name] = b""
+        if len(keys[name]) != 32:
+            raise DataError(f"{file}: identities.{name} must be 64 hexadecimal digits; got {text!r}.")
+    if len(keys) < 2:
+        raise DataError(
+            f"{file}: [identities] must list the public keys of the coordinator and of all sites."
+        )
+    return keys

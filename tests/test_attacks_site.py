@@ -1,0 +1,451 @@
+"""Attacks on a site's refusals, budget, memory and ledger; crashes at any moment; what its owner decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from attacked import (
+    DIRECTORY,
+    IDENTITIES,
+    NAMES,
+    Attack,
+    D,
+    is_constant_refusal,
+    party,
+    remembered,
+    rows,
+    site,
+    sites_of,
+)
+from over_parties import learned
+from polydag import checkpoint
+from polydag.errors import DataError, UsageError
+from polydag.federated import Message
+from polydag.federated.methods.private.party import BOUNDS, GRADIENT, MOMENTS, PrivateParty
+from polydag.federated.protocol import resume as resuming
+from polydag.federated.protocol.messages import ASK, CONTRIBUTION, COORDINATOR, same_arrays
+from polydag.federated.protocol.programs import Ask
+from polydag.federated.protocol.site import Site
+from polydag.federated.protocol.site_folder import IDENTITY, JOURNAL, SiteFolder
+from polydag.federated.protocol.sums import SecureSum
+from polydag.privacy import ledger
+from polydag.privacy.dp.accounting import Budget, multiplier, spent
+from polydag.privacy.ledger import Entry, Ledger
+from polydag.privacy.masking.coordinator import add_masked
+from polydag.privacy.masking.identities import Identity, kept_identity, new_identity
+from polydag.privacy.policy import Policy, read_policy
+
+pytestmark = pytest.mark.portable
+
+
+def test_refusals_answer_no_more_than_one_question() -> None:
+    """An overflow depends on the data: by halving an interval, refusals would give a site's means away."""
+    told = []
+    for centre in np.geomspace(1e20, 1e30, 6):
+        attack = Attack(sites_of(3))
+        attack.join()
+        first = attack.ask("site 0", centre=np.full((1, D), centre))
+        told.append(is_constant_refusal(first))
+        if told[-1]:
+            again = [attack.ask("site 0", round_=k, centre=np.full((1, D), 1.0)) for k in (1, 2, 3)]
+            assert all(map(is_constant_refusal, again))  # the study has ended here
+            refused = [
+                entry for entry in ledger.parse(attack.states["site 0"].ledger) if entry.kind == "refused"
+            ]
+            assert len(refused) == 1
+            assert "cannot be added under masks" in refused[0].name  # for the owner
+            assert first.round == 1
+            assert not first.arrays
+    assert any(told)
+    assert not all(told)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_refusal_does_not_tell_what_is_wrong(few: bool) -> None:
+    own = site("site 0", party(0, 7 if few else 40))
+    attack = Attack({**sites_of(3), "site 0": own})
+    attack.join()
+    reply = attack.ask("site 0", columns=["x0", "x1", "age"] if not few else list(NAMES))
+    assert is_constant_refusal(reply)
+    assert ("It has 7 rows" in attack.reasons("site 0")) == few
+    assert ("age" in attack.reasons("site 0")) != few
+
+
+def private(n: int = 60, **allowed: Any) -> tuple[Attack, float]:
+    budget = Budget(1.0, 1e-5)
+    sites = {
+        f"site {k}": site(f"site {k}", PrivateParty(rows(k, n), NAMES), budget=budget, **allowed)
+        for k in range(3)
+    }
+    return Attack(sites), multiplier(budget, 1)
+
+
+def moments(attack: Attack, name: str, round_: int, z: float, **changes: Any) -> Message:
+    about = {"multiplier": z, "plan": [[z, 1]], "radius": 2.0, "task": MOMENTS, "regimes": []}
+    whitening = {"centre": np.zeros(D), "transform": np.eye(D)}
+    return attack.ask(name, round_, **{**about, **whitening, **changes})
+
+
+def test_a_transform_that_overflows_does_not_single_out_a_row() -> None:
+    attack, z = private()
+    attack.join()
+    assert is_constant_refusal(moments(attack, "site 0", 1, z, transform=np.eye(D) * 2e307))
+    far = rows(0)
+    far[0] = 1e10
+    ask = Ask(
+        MOMENTS,
+        {"centre": np.zeros(D), "transform": np.eye(D) * 2e307},
+        {"multiplier": 1.0, "honest": 1, "radius": 2.0},
+    )
+    sent = PrivateParty(far, NAMES).answer({}, ask)[1]["moments"]
+    assert np.abs(sent).max() < 1e4
+    gradient = dataclasses.replace(
+        ask,
+        task=GRADIENT,
+        arrays={**ask.arrays, "residual": np.eye(D) * 1e300},
+        meta={**ask.meta, "max_norm": 1.0},
+    )
+    assert np.isfinite(PrivateParty(far, NAMES).answer({}, gradient)[1]["gradient"]).all()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [[3.8, -5]],
+        [[3.8, 1], [-1.0, 3]],
+        [[3.8, 10**9]],
+        [[1e-9, 1]],
+        [[3.8, 1]] * 50,
+        "x",
+        None,
+        [[3.8, 1.5]],
+    ],
+)
+def test_plans_out_of_range_are_refused_at_once(plan: Any) -> None:
+    attack, z = private()
+    attack.join()
+    assert is_constant_refusal(moments(attack, "site 0", 1, z, plan=plan))
+    assert not any(entry.kind == "data" for entry in ledger.parse(attack.states["site 0"].ledger))
+
+
+def test_a_second_study_does_not_reset_the_budget() -> None:
+    chain: tuple[Entry, ...] = ()
+    released = 0
+    for _ in range(4):  # each time a new study, as far as the coordinator says
+        attack, z = private()
+        own = attack.sites["site 0"]
+        assert own.protection is not None
+        attack.sites["site 0"] = dataclasses.replace(
+            own, protection=dataclasses.replace(own.protection, earlier=chain)
+        )
+        attack.join()
+        released += moments(attack, "site 0", 1, z).phase == CONTRIBUTION
+        chain = remembered(attack, "site 0", chain)
+    assert released == 1
+    assert spent(ledger.multipliers(chain), 1e-5) < 1.01
+
+
+def test_a_question_that_fails_after_its_noise_was_drawn_is_charged() -> None:
+    attack, z = private()
+    attack.join()
+    odd = moments(
+        attack, "site 0", 1, z, narrow={"moments": [-200]}
+    )  # noise is drawn, then the sum overflows
+    assert is_constant_refusal(odd)
+    chain = ledger.parse(attack.states["site 0"].ledger)
+    assert ledger.multipliers(chain) == {z: 1}
+    assert is_constant_refusal(moments(attack, "site 0", 2, z))
+
+
+def test_with_noise_nobody_may_drop_out() -> None:
+    attack, z = private()
+    attack.join(recover=True)
+    assert is_constant_refusal(moments(attack, "site 0", 1, z))
+    assert "take theirs along" in attack.reasons("site 0")
+    attack, z = private(recover=False)
+    assert all(map(is_constant_refusal, attack.join(recover=True).values()))
+    assert not is_constant_refusal(moments_after_join())
+
+
+def moments_after_join() -> Message:
+    attack, z = private()
+    attack.join()
+    return moments(attack, "site 0", 1, z, task=BOUNDS, plan=[[z, 1]])
+
+
+def test_messages_are_signed_and_forged_ones_change_nothing() -> None:
+    attack = Attack(sites_of(3))
+    attack.join()
+    before = attack.states["site 0"]
+    stranger = Message(COORDINATOR, "site 0", 1, ASK, {}, {"task": "scatter", "signature": "00" * 64})
+    for message in (
+        stranger,
+        dataclasses.replace(stranger, meta={}),
+        dataclasses.replace(stranger, sender="site 1"),
+    ):
+        state, (reply,) = attack.sites["site 0"].step(before, [message])
+        assert is_constant_refusal(reply)
+        assert state.ledger == before.ledger
+        assert (state.round, state.phase, state.closed) == (before.round, before.phase, False)
+    reply = attack.ask("site 0")
+    assert attack.masking.objection(reply) is None
+    for change in ({"sender": "site 1"}, {"round": 2}, {"phase": "join"}, {"arrays": {}}):
+        assert attack.masking.objection(dataclasses.replace(reply, **change)) is not None
+    refusal = attack.ask("site 1", columns=["a"])  # both an answer and a refusal are signed with no nonce
+    assert attack.masking.objection(refusal) is None
+
+
+def test_a_ledger_cannot_be_rewritten_shortened_or_used_twice(tmp_path: Path) -> None:
+    identity = kept_identity(tmp_path / IDENTITY)
+    file = tmp_path / ledger.FILE
+    lines = [ledger.text_of(Entry("s", k, "data", f"a{k}")) for k in range(6)]
+    with Ledger(file, identity) as own:
+        own.append(lines[:3])
+        own.append(lines[3:])
+        head = len(own.entries).to_bytes(8, "big") + bytes.fromhex(own.entries[-1].hash)
+        with pytest.raises(DataError, match="in use by another study"):
+            Ledger(file, identity)
+    assert file.stat().st_mode & 0o077 == 0
+    # Somebody without the identity writes it anew, with hashes that fit.
+    content = file.read_text().splitlines()
+    entries = ledger.parse(content)
+    rewritten = ledger.sealed([ledger.text_of(entry) for entry in entries if entry.name != "a1"])
+    assert ledger.first_broken(ledger.parse(rewritten)) is not None
+    forged = ledger.sealed(
+        [ledger.text_of(entry) for entry in entries if entry.name != "a1"], identity=Identity()
+    )
+    assert ledger.first_broken(ledger.parse(forged)) is not None
+    # The owner cuts the end off: its peers have seen more.
+    file.write_text("\n".join(content[:4]) + "\n")
+    with Ledger(file, identity) as own:
+        short = len(own.entries).to_bytes(8, "big") + bytes.fromhex(own.entries[-1].hash)
+    line = ledger.text_of(ledger.head_entry("study 1", 1, "site 1", head))
+    seen = ledger.parse(ledger.sealed([line]))
+    assert ledger.head_problem(seen, "site 1", head) is None
+    assert "shortened or rewritten" in str(ledger.head_problem(seen, "site 1", short))
+    attack = Attack({**sites_of(3), "site 0": site("site 0", party(0), seen)})
+    attack.join()  # site 1 claims an empty ledger
+    assert "The ledger of site 1 had 7 entries" in attack.reasons("site 0")
+
+
+def test_identities_are_kept_rotated_and_never_readable_by_others(tmp_path: Path) -> None:
+    file = tmp_path / IDENTITY
+    first = kept_identity(file)
+    assert kept_identity(file).secret == first.secret
+    assert file.stat().st_mode & 0o077 == 0
+    with Ledger(tmp_path, first) as own:
+        own.append([ledger.text_of(Entry("s", 1, "data", "a"))])
+        second = new_identity(file)
+        own.rotate(second)
+        own.append([ledger.text_of(Entry("s", 2, "data", "b"))])
+    assert kept_identity(file).secret == second.secret != first.secret
+    assert kept_identity(file.with_name(f"{IDENTITY}.1")).secret == first.secret
+    with Ledger(tmp_path, second) as own:
+        assert [entry.name for entry in own.entries if entry.kind == "data"] == ["a", "b"]
+    with pytest.raises(DataError, match="not signed by this site"):
+        Ledger(tmp_path, first)
+    file.chmod(0o644)
+    with pytest.raises(DataError, match="chmod 600"):
+        kept_identity(file)
+
+
+def folders(tmp_path: Path, n: int = 3) -> dict[str, SiteFolder]:
+    made = {}
+    for k in range(n):
+        name = f"site {k}"
+        path = tmp_path / name
+        path.mkdir(exist_ok=True)
+        if not (path / IDENTITY).exists():
+            (path / IDENTITY).write_text(IDENTITIES[name].secret.hex())
+            (path / IDENTITY).chmod(0o600)
+        made[name] = SiteFolder(path, name, party(k), Policy(DIRECTORY))
+    return made
+
+
+class Stored(Attack):
+    """Sites that run from their folders."""
+
+    def __init__(self, made: dict[str, SiteFolder]) -> None:
+        super().__init__({name: own.site for name, own in made.items()})
+        self.folders = made
+        self.sent: list[Message] = []
+
+    def forward(self, message: Message) -> Message:
+        (reply,) = self.folders[message.recipient].step([message])
+        self.states[message.recipient] = self.folders[message.recipient].state
+        self.sent.append(message)
+        return reply
+
+    def crash(self, name: str) -> None:
+        """Kill the site without warning, and start it again from its folder."""
+        own = self.folders[name]
+        own.close()
+        self.folders[name] = SiteFolder(own.path, name, own.site.local, Policy(DIRECTORY))
+
+
+def test_a_site_that_crashes_at_any_step_sends_the_same_bytes_again(tmp_path: Path) -> None:
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    answers = {name: attack.ask(name) for name in attack.sites}
+    question = attack.sent[-3]
+    assert question.recipient == "site 0"
+    attack.crash("site 0")
+    again = attack.forward(question)
+    assert same_arrays(again.arrays, answers["site 0"].arrays)
+    other = attack.ask("site 0", centre=np.ones((1, D)))  # another question for the same round
+    assert same_arrays(other.arrays, answers["site 0"].arrays)
+    total = SecureSum(3).decode(add_masked([answers[name].arrays for name in attack.sites]))
+    assert total["rows[]"][0] == pytest.approx(120)
+    entries = attack.folders["site 0"].ledger.entries
+    assert sum(entry.kind == "data" and entry.name == "rows[]" for entry in entries) == 1
+
+
+def test_an_older_state_that_is_put_back_masks_nothing(tmp_path: Path) -> None:
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    folder = attack.folders["site 0"].path
+    shutil.copy(folder / JOURNAL, tmp_path / "old")
+    attack.ask("site 0")
+    attack.folders["site 0"].close()
+    shutil.copy(tmp_path / "old", folder / JOURNAL)
+    attack.folders["site 0"] = SiteFolder(folder, "site 0", party(0), Policy(DIRECTORY))
+    reply = attack.ask("site 0", centre=np.ones((1, D)))
+    assert is_constant_refusal(reply)
+    assert "older state" in " ".join(attack.folders["site 0"].state.refusals)
+    attack.folders["site 0"].begin_study()  # a new study, with fresh keys, may begin
+    assert not attack.folders["site 0"].state.closed
+    assert attack.folders["site 0"].site.protection.earlier  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("torn", [1, 40, 200])
+def test_a_torn_record_counts_as_not_written(tmp_path: Path, torn: int) -> None:
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    own = attack.folders["site 0"]
+    before = (own.path / JOURNAL).read_bytes()
+    attack.ask("site 0")
+    after = (own.path / JOURNAL).read_bytes()
+    own.close()
+    (own.path / JOURNAL).write_bytes(after[: len(before) + torn])
+    # The ledger of such a crash has nothing of the record either: it is written afterwards.
+    text = (own.path / ledger.FILE).read_text().splitlines(keepends=True)
+    kept = [line for line in text if '"kind": "data"' not in line and '"kind": "sum"' not in line]
+    (own.path / ledger.FILE).write_text("".join(kept))
+    with SiteFolder(own.path, "site 0", party(0), Policy(DIRECTORY)) as again:
+        assert again.state.phase == "roster"
+        assert not again.state.closed
+        assert (own.path / JOURNAL).read_bytes() == before
+
+
+def test_a_full_disk_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    own = attack.folders["site 0"]
+    before = own.state
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fdatasync", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        attack.ask("site 0")
+    assert own.state is before
+
+
+def test_an_interrupted_study_in_one_process_goes_on_under_fresh_masks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is saved every 20 rounds; what left after that must not leave again under the same masks."""
+    parts = [pd.DataFrame(rows(k, 60), columns=list(NAMES)) for k in range(3)]
+    sent: list[dict[int, Message]] = [{}, {}]
+    real, attempt = resuming.run, [0]
+
+    class StoppedError(Exception):
+        pass
+
+    def watched(message: Message) -> list[Message]:
+        if message.phase == CONTRIBUTION and message.sender == "site 1":
+            if message.round == 27 and attempt[0] == 0:
+                raise StoppedError
+            sent[attempt[0]][message.round] = message
+        return [message]
+
+    monkeypatch.setattr(resuming, "run", lambda *args, **more: real(*args, **more, carry=watched))
+    ledgers, setting = tmp_path / "ledgers", {"method": "admm", "lambda_": 0.1}
+
+    def fit() -> Any:
+        with checkpoint.saving(tmp_path / "pieces", {}):
+            return learned(parts, ledgers=str(ledgers), **setting)
+
+    with pytest.raises(StoppedError):
+        fit()
+    before = ledger.read_intact(ledgers / "site 1.jsonl")
+    entered = {entry.round for entry in before if entry.kind == "data"}
+    assert entered >= set(range(1, 27))  # before they were sent
+    attempt[0] = 1
+    model = fit()
+    twice = set(sent[0]) & set(sent[1])
+    assert twice == set(range(21, 27))
+    for round_ in twice:
+        first, second = (each[round_].arrays["parameters"] for each in sent)
+        assert not (first == second).any()  # the same numbers, under masks that have nothing in common
+    plain = learned(parts, privacy="none", **setting)
+    assert np.abs(model.weights_ - plain.weights_).max() < 1e-6
+    after = ledger.read_intact(ledgers / "site 1.jsonl")
+    fit()  # a finished study sends nothing, and nothing is entered
+    assert ledger.read_intact(ledgers / "site 1.jsonl") == after
+    assert len({entry.study for entry in after if entry.study}) == 2
+
+
+POLICY = """
+[identities]
+coordinator = "{coordinator}"
+north = "{north}"
+south = "{north}"
+
+[sums]
+group = ["north", "south", "west"]
+quorum = 3
+
+[questions]
+tasks = ["scatter"]
+rounds = 2
+
+[budget]
+epsilon = 1
+"""
+
+
+def test_the_owner_writes_the_policy(tmp_path: Path) -> None:
+    keys = {name: Identity().public.hex() for name in ("coordinator", "north")}
+    file = tmp_path / "policy.toml"
+    file.write_text(POLICY.format(**keys))
+    found = read_policy(tmp_path)
+    assert found.group == ("north", "south", "west")
+    assert (found.quorum, found.recover, found.lanes, found.min_rows, found.rounds) == (3, False, 1, 10, 2)
+    assert found.budget == Budget(1.0, 1e-5)
+    for wrong, why in (
+        ("rounds = 2", "questions.rounds is missing"),
+        ("quorum = 3", "sums.quorum is missing"),
+        (keys["coordinator"], "64 hexadecimal digits"),
+        ("[budget]", "unknown setting"),
+    ):
+        file.write_text(POLICY.format(**keys).replace(wrong, "" if wrong != keys["coordinator"] else "abc"))
+        with pytest.raises(DataError, match=why):
+            read_policy(file)
+    file.write_text(POLICY.format(**keys).replace("quorum = 3", "quorum = 3\nmin_sites = 2"))
+    with pytest.raises(DataError, match="at least 3"):
+        read_policy(file)
+    with pytest.raises(UsageError):
+        Policy(min_sites=1)
+
+
+def test_a_site_on_its_own_has_a_minimum_of_rows() -> None:
+    assert Site(party(0)).min_rows == 10
