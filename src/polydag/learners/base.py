@@ -10,16 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from polydag.data.table import Kind
+from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
 from polydag.parameters import Constraint, Settings, check_all
 from polydag.regression import Coefficients, coefficients
 from polydag.regression.coefficients import from_weights
+from polydag.regression.held_out import mean_log_likelihood
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Source
 from polydag.sources.kinds_notes import kinds_notes
 from polydag.sources.tasks import Tasks
+from polydag.stats import GaussianStats
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -103,6 +107,7 @@ class StructureLearner(Estimator, ABC):
     notes_: tuple[str, ...]
     disclosure_: pd.DataFrame
     protection_: str
+    _moments: Any
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from a table, from statistics, or from any other source; `y` is ignored."""
@@ -129,6 +134,28 @@ class StructureLearner(Estimator, ABC):
         self.notes_ = (*own, *source.notes)
         self.disclosure_ = source.disclosure_
         self.protection_ = source.protection_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` was called: names such as `lambda_` are parameters here."""
+        return hasattr(self, "graph_")
+
+    def log_likelihood(self, X: Any) -> float:
+        """The mean log density of held-out rows, in nats per row; for learners of numbers from moments."""
+        check_is_fitted(self)
+        if not isinstance(self._moments, GaussianStats):
+            raise UsageError(
+                f"The likelihood of held-out rows needs the moments of numbers, from which "
+                f"{type(self).__name__} has not learned here."
+            )
+        held_out = as_source(X).moments()
+        if not isinstance(held_out, GaussianStats):
+            raise UsageError("Held-out rows are those of one regime.")
+        if set(held_out.names) != set(self.graph_.names):
+            raise DataError(
+                f"Held-out rows need the columns of the fitted ones: {', '.join(self.graph_.names)}; got "
+                f"{', '.join(held_out.names)}."
+            )
+        return mean_log_likelihood(self.graph_, self._moments, held_out)
 
     @property
     def weights_(self) -> NDArray[np.float64]:
@@ -159,6 +186,7 @@ class StructureLearner(Estimator, ABC):
     ) -> None:
         """Store a result; the coefficients come from `stats`, or else from the weights of the graph."""
         self.graph_ = graph
+        self._moments = stats
         self.coefficients_ = from_weights(graph) if stats is None else coefficients(graph, stats)
         self.raw_weights_ = raw_weights
         self.history_ = pd.DataFrame(history)

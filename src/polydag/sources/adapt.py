@@ -26,7 +26,7 @@ def as_source(X: Any) -> Source:
         return Given(X)
     if X is None:
         raise DataError("There is no data: got None instead of a table.")
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not hasattr(X, "toarray"):  # one sort of sparse matrix is a mapping
         raise UsageError(
             "Several tables were given. Say what they are: Parties({...}) for rows of organisations that do "
             "not share them, Tasks({...}) for related populations; or put them together into one table."

@@ -193,6 +193,10 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         """Generalised least-squares coefficients of the intercept and the covariates."""
         return self.decorrelation_.means
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the transformed columns: those that were fitted, without groups and covariates."""
+        return self.feature_names_in_
+
     def transform(self, X: Any) -> Any:
         """`L (X − means)` of a table with the fitted rows; a DataFrame where X is one."""
         group = self.links if isinstance(self.links, str) else ""
