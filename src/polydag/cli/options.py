@@ -22,6 +22,8 @@ class MissingChoice(StrEnum):
     error = "error"
     drop = "drop"
     impute = "impute"
+    testwise = "testwise"
+    em = "em"
 
 
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]
@@ -58,4 +60,18 @@ def kind_map(texts: list[str] | None) -> dict[str, str]:
         if not equals or not name or kind not in ("continuous", "discrete"):
             raise UsageError(f"--kind is NAME=continuous or NAME=discrete; got {text!r}.")
         result[name] = kind
+    return result
+
+
+def transform_map(texts: list[str] | None) -> dict[str, str]:
+    """The transformations written as NAME=log, NAME=rank or NAME=none."""
+    from polydag.data.transform import TRANSFORMS
+    from polydag.errors import UsageError
+
+    result = {}
+    for text in texts or ():
+        name, equals, how = text.rpartition("=")
+        if not equals or not name or how not in TRANSFORMS:
+            raise UsageError(f"--transform is NAME=log, NAME=rank or NAME=none; got {text!r}.")
+        result[name] = how
     return result

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polydag.cli.options import MissingChoice, column_list, kind_map
+from polydag.cli.options import MissingChoice, column_list, kind_map, transform_map
 from polydag.studies.config.fields import parse_settings
 from polydag.studies.config.shapes import SHAPE_SUMMARIES, Option, options
 from polydag.studies.methods import METHODS
@@ -65,6 +65,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "file": _path,
     "names": column_list,
     "kinds": kind_map,
+    "codes": tuple,
+    "transforms": transform_map,
     "settings": parse_settings,
     "missing": lambda choice: choice.value,
 }
@@ -74,6 +76,8 @@ _TYPES: dict[str, Any] = {
     "file": Path,
     "names": str,
     "kinds": list[str],
+    "codes": list[str],
+    "transforms": list[str],
     "settings": list[str],
     "missing": MissingChoice,
     "count": int,

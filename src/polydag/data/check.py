@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polydag.data.check_hints import hints
 from polydag.data.check_rules import (
-    SEVERITIES,
     ColumnSummary,
-    Finding,
-    Severity,
     column_findings,
     findings_between,
     summarise,
     table_findings,
 )
 from polydag.data.cost_estimates import Estimate, estimates
+from polydag.data.findings import SEVERITIES, Finding, Severity
 from polydag.data.reading import from_frame
 from polydag.data.table import Table
 from polydag.errors import UsageError
@@ -79,6 +78,7 @@ def check(tables: Table | pd.DataFrame | Sequence[Table | pd.DataFrame]) -> Chec
         columns += summaries
         findings += column_findings(table, summaries)
         findings += table_findings(table, summaries)
+        findings += hints(table)
     for table in checked[1:]:
         findings += findings_between(checked[0], table)
     n, d = sum(table.n for table in checked), len(checked[0].names)

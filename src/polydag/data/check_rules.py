@@ -8,12 +8,14 @@ compares variances could infer from scales alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.data.check_hints import usual_factor, written_differently
 from polydag.data.discretize import MAX_LEVELS
+from polydag.data.findings import Finding
 from polydag.data.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.table import Kind, Table
 from polydag.stats import GaussianStats
@@ -21,19 +23,8 @@ from polydag.stats import GaussianStats
 if TYPE_CHECKING:
     import pandas as pd
 
-Severity = Literal["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 SCALE_SPREAD = 3.0
-SCALE_RATIO_BETWEEN_TABLES = 100.0
-
-
-class Finding(NamedTuple):
-    """One problem: its severity, where it is, what it is, and what to do about it."""
-
-    severity: Severity
-    subject: str
-    message: str
-    advice: str
+SCALE_RATIO_BETWEEN_TABLES = 5.0
 
 
 class ColumnSummary(NamedTuple):
@@ -85,8 +76,8 @@ def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[
             "error",
             table.source,
             f"values are missing: {counts}",
-            "complete the data, exclude the columns with the most missing values, or choose --missing drop "
-            "or impute (which shrinks variances)",
+            "choose --missing em or drop, complete the data, or exclude the columns with the most missing "
+            "values; --missing impute shrinks variances",
         )
     if infinite := [column for column in columns if column.infinite]:
         counts = ", ".join(f"{column.name} {column.infinite}" for column in infinite)
@@ -230,7 +221,11 @@ def _shape_findings(source: str, names: Sequence[str], values: Array) -> Iterato
             "info",
             source,
             f"far from Gaussian: {', '.join(listed[:6])}{more}",
-            "a log or other transformation often helps; linear methods are sensitive to outliers",
+            "linear methods are sensitive to outliers: add "
+            + " ".join(
+                f"--transform {names[i]}={'log' if values[:, i].min() >= 0 and skew[i] > 0 else 'rank'}"
+                for i in np.flatnonzero(odd).tolist()[:6]
+            ),
         )
 
 
@@ -269,7 +264,7 @@ def findings_between(first: Table, other: Table) -> Iterator[Finding]:
                     "info" if a < b or b < a else "warning",
                     subject,
                     f"has different levels: {', '.join(sorted(a ^ b)[:8])} in only one of them",
-                    "correct spelling differences; a level may be absent from a table",
+                    _spelling(a | b) or "a level may be absent from a table",
                 )
         else:
             low, high = sorted(_sd(t.frame[name]) for t in (first, other))
@@ -279,7 +274,7 @@ def findings_between(first: Table, other: Table) -> Iterator[Finding]:
                     subject,
                     f"has scales that differ {high / low:.3g}-fold (sd {_sd(first.frame[name]):.3g} and "
                     f"{_sd(other.frame[name]):.3g})",
-                    "check the units: a quantity must have the same unit in all tables",
+                    f"check the units: a quantity must have the same unit in all tables{_units(high / low)}",
                 )
 
 
@@ -287,3 +282,16 @@ def _sd(column: pd.Series[Any]) -> float:
     values = column.to_numpy(dtype=float)
     values = values[np.isfinite(values)]
     return float(values.std()) if len(values) else 0.0
+
+
+def _units(ratio: float) -> str:
+    found = usual_factor(ratio)
+    return f" ({found} differ by such a factor)" if found else ""
+
+
+def _spelling(levels: set[str]) -> str:
+    alike = written_differently(sorted(levels))
+    if not alike:
+        return ""
+    listed = "; ".join(" = ".join(repr(level) for level in group) for group in alike)
+    return f"write levels in the same way everywhere: {listed}"

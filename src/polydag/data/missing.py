@@ -17,7 +17,11 @@ from polydag.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-_CHOICES = "missing='drop' or 'impute' (on the command line: --missing drop|impute)"
+_CHOICES = (
+    "missing='drop' or 'impute' (on the command line: --missing drop|impute); or learn from all rows with "
+    "InMemory(X, missing='em') (--missing em)"
+)
+_LEAST_SHARE = 0.1  # of rows that must be left when the others are dropped
 
 
 def handle_missing(
@@ -38,11 +42,12 @@ def handle_missing(
     if missing == "error":
         raise DataError(_explanation(frame, absent, infinite, rows, label, locate))
     if missing == "drop":
+        left = len(frame) - rows
         note = f"{rows} of {len(frame)} rows dropped because of {_what(absent, infinite)} ({_counts(bad)})."
-        if len(frame) - rows < 2:
+        if left < max(2, _LEAST_SHARE * len(frame)):
             raise DataError(
-                f"{label}: only {len(frame) - rows} of {len(frame)} rows are complete (missing: "
-                f"{_counts(bad)}). Exclude the columns with the most missing values."
+                f"{label}: only {left} of {len(frame)} rows are complete (missing: {_counts(bad)}). Use "
+                f"missing='em' (--missing em), or exclude columns: {_costliest(bad)}."
             )
         return frame[~bad.any(axis=1)].reset_index(drop=True), (note,)
     if infinite.to_numpy().any():
@@ -69,6 +74,20 @@ def _counts(bad: pd.DataFrame) -> str:
     counts = bad.sum()
     named = [f"{name} {count}" for name, count in counts[counts > 0].sort_values(ascending=False).items()]
     return ", ".join(named[:12]) + (f", and {len(named) - 12} more columns" if len(named) > 12 else "")
+
+
+def _costliest(bad: pd.DataFrame) -> str:
+    """How many rows are complete once the columns that cost most are left out, one after the other."""
+    left, out, words = bad, [], []
+    for _ in range(3):
+        gains = {name: int((~left.drop(columns=name).any(axis=1)).sum()) for name in left.columns}
+        best = max(gains, key=lambda name: (gains[name], left[name].sum()))
+        out.append(str(best))
+        left = left.drop(columns=best)
+        words.append(f"without {', '.join(out)} {int((~left.any(axis=1)).sum())} rows are complete")
+        if left.shape[1] < 2 or not left.to_numpy().any():
+            break
+    return "; ".join(words)
 
 
 def _what(absent: pd.DataFrame, infinite: pd.DataFrame) -> str:

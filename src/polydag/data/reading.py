@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
+from polydag.data.codes import mark_missing
 from polydag.data.kinds import as_table_column, typed_columns
 from polydag.data.missing import handle_missing
 from polydag.data.readers.interface import select_columns
 from polydag.data.readers.selection import find_reader
 from polydag.data.table import Kind, Missing, Table
+from polydag.data.transform import transformed
 from polydag.errors import DataError, UsageError
 from polydag.stats import GaussianStats
 
@@ -25,6 +27,8 @@ def read(
     columns: Sequence[str] | None = None,
     kinds: Mapping[str, Kind] | None = None,
     missing: Missing = "error",
+    na: Sequence[str] = (),
+    transforms: Mapping[str, str] | None = None,
     query: str | None = None,
     least: int = 2,
 ) -> Table:
@@ -41,7 +45,13 @@ def read(
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     missing : "error", "drop", "impute" or "keep"
         How to handle missing values: raise an error, drop their rows, impute the mean or the most frequent
-        label (this shrinks variances), or keep them. Infinite values are never imputed.
+        label (this shrinks variances), or keep them. Infinite values are never imputed. With "drop", at
+        least a tenth of the rows must remain.
+    na : sequence of str
+        Codes for missing values: `"chol=0"` for one column, `"999"` for all.
+    transforms : mapping of column to "log", "rank" or "none", optional
+        Transformations of columns of numbers: the logarithm (of x + 1 where there are zeros), or normal
+        scores by ranks.
     query : str, optional
         A SELECT statement; required for a database.
     least : int
@@ -50,7 +60,8 @@ def read(
     _check_missing_choice(missing)
     location, reader = find_reader(source, query)
     frame = reader.frame(location, columns)
-    return _make_table(frame, kinds, missing, location.label, partial(reader.locate, location), least)
+    locate = partial(reader.locate, location)
+    return _make_table(frame, kinds, missing, location.label, locate, least, na, transforms)
 
 
 def from_frame(
@@ -58,13 +69,17 @@ def from_frame(
     *,
     kinds: Mapping[str, Kind] | None = None,
     missing: Missing = "error",
+    na: Sequence[str] = (),
+    transforms: Mapping[str, str] | None = None,
     source: str = "The table",
 ) -> Table:
     """Create a `Table` from a DataFrame, with kinds and missing values handled as in `read`."""
     _check_missing_choice(missing)
     names = select_columns([str(name) for name in frame.columns], None, source)
     renamed = frame.set_axis(names, axis="columns").reset_index(drop=True)
-    return _make_table(renamed, kinds, missing, source, lambda row: f"row {row + 1}")
+    return _make_table(
+        renamed, kinds, missing, source, lambda row: f"row {row + 1}", na=na, transforms=transforms
+    )
 
 
 def gaussian_stats(
@@ -96,6 +111,8 @@ def _make_table(
     label: str,
     locate: Callable[[int], str],
     least: int = 2,
+    na: Sequence[str] = (),
+    transforms: Mapping[str, str] | None = None,
 ) -> Table:
     import pandas as pd
 
@@ -106,9 +123,14 @@ def _make_table(
         raise DataError(
             f"{label} has {found}. At least {least} {'row is' if least == 1 else 'rows are'} needed."
         )
+    frame, marked = mark_missing(frame, na, label)
     requested = dict(kinds or {})
     select_columns(list(frame.columns), list(requested), label)
     typed, found_kinds = typed_columns(frame, requested, label, locate)
+    for name in transforms or {}:
+        if found_kinds.get(name) == "discrete":
+            raise UsageError(f"{label}, column {name} holds labels: declare it continuous to transform it.")
+    typed = transformed(typed, transforms or {}, label)
     complete, notes = handle_missing(typed, found_kinds, missing, label, locate)
     result = pd.DataFrame({name: as_table_column(complete[name], kind) for name, kind in found_kinds.items()})
-    return Table(result, found_kinds, label, notes, frozenset(requested))
+    return Table(result, found_kinds, label, (*marked, *notes), frozenset(requested))

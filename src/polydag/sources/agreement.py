@@ -20,7 +20,6 @@ def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[st
     """
     fixed = for_each_party(sources, lambda source: source.fixed_kinds)
     inferred = for_each_party(sources, lambda source: source.kinds)
-    largest = max(sources, key=lambda name: sources[name].n)
     agreed: dict[str, Kind] = {}
     for column in names:
         told = {own[column]: source for source, own in fixed.items() if column in own}
@@ -29,7 +28,8 @@ def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[st
                 f"Column {column} holds numbers at {told['continuous']} and labels at {told['discrete']}. "
                 "Declare the same kind at every party, or write it in the same way."
             )
-        agreed[column] = next(iter(told), inferred[largest][column])
+        holders = [source for source in sources if column in inferred[source]]
+        agreed[column] = next(iter(told), inferred[max(holders, key=lambda name: sources[name].n)][column])
     return agreed
 
 
@@ -43,8 +43,13 @@ def agreed_fixed_kinds(sources: Mapping[str, Source]) -> dict[str, Kind]:
 
 def united_levels(sources: Mapping[str, Source], labels: Sequence[str]) -> Levels:
     """The levels of each label column over all sources."""
-    each = for_each_party(sources, lambda source: source.levels(labels))
-    return {column: _united(column, {name: own[column] for name, own in each.items()}) for column in labels}
+    each = for_each_party(
+        sources, lambda source: source.levels([name for name in labels if name in source.names])
+    )
+    return {
+        column: _united(column, {name: own[column] for name, own in each.items() if column in own})
+        for column in labels
+    }
 
 
 def _united(column: str, each: Mapping[str, tuple[Hashable, ...]]) -> tuple[Hashable, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -27,9 +27,11 @@ from polydag.parameters import check, one_of, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
 from polydag.sources.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
-from polydag.sources.interface import Mixed, Moments, Source
+from polydag.sources.gaps import INCOMPLETE, gaps_by_party, gaps_note, summed_gaps
+from polydag.sources.interface import Contents, Mixed, Moments, Source
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.incomplete import How
 from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
 
@@ -109,6 +111,7 @@ class Parties(Source):
         self._site_notes: tuple[str, ...] = ()  # how the parties compare, and what was done about it
         self._mixed: MixedStats | None = None
         self._mixed_notes: tuple[str, ...] = ()
+        self.gaps_notes: tuple[str, ...] = ()
 
     @property
     def described(self) -> str:
@@ -117,8 +120,10 @@ class Parties(Source):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns that most parties have, in their order."""
+        """The columns that most parties have, in their order; of all parties where gaps are allowed."""
         each = {party: source.names for party, source in self.parties.items()}
+        if self._gaps_allowed:
+            return tuple(dict.fromkeys(name for own in each.values() for name in own))
         names = Counter(each.values()).most_common(1)[0][0]
         for party, own in each.items():
             if set(own) != set(names):
@@ -155,7 +160,8 @@ class Parties(Source):
             for party, notes in outcome.notes.items()
             for note in notes
         ]
-        return tuple(dict.fromkeys([*own, *seen, *self._site_notes, *self._mixed_notes]))
+        found = [*own, *seen, *self._site_notes, *self._mixed_notes, *self.gaps_notes]
+        return tuple(dict.fromkeys(found))
 
     @property
     def disclosure_(self) -> pd.DataFrame:
@@ -175,6 +181,8 @@ class Parties(Source):
 
     @cached_property
     def _moments(self) -> Moments:
+        if self.has_gaps:
+            return self._incomplete({})
         found: Moments
         if self.privacy.epsilon is not None:
             rows = for_each_party(self.parties, lambda source: source.rows()[list(self.names)])
@@ -191,12 +199,57 @@ class Parties(Source):
             self._site_notes += (NOT_UNDER_NOISE,)
         return found
 
+    @cached_property
+    def _gaps_allowed(self) -> str:
+        """How all parties handle missing values, where that gives moments in spite of them; else empty."""
+        ways = {getattr(source, "missing", "error") for source in self.parties.values()}
+        return ways.pop() if len(ways) == 1 and ways <= set(INCOMPLETE) else ""
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether values or whole columns are missing, and moments are to be had in spite of that."""
+        sources: Any = self.parties.values()
+        return bool(self._gaps_allowed) and any(
+            source.has_gaps or set(source.names) != set(self.names) for source in sources
+        )
+
+    @property
+    def contents(self) -> Contents:
+        """What the columns hold; labels with gaps are scored by moments, as mixed columns are."""
+        found = super().contents
+        return "mixed" if found == "labels" and self.has_gaps else found
+
+    def _incomplete(self, levels: Levels) -> GaussianStats:
+        """Moments of rows with gaps, by masked sums, one for each pass over the rows."""
+        if self.privacy.epsilon is not None:
+            raise UsageError("Differential privacy needs complete rows. Use missing='drop'.")
+        sources: Mapping[str, Any] = self.parties
+        frames = for_each_party(sources, lambda source: source.gaps(levels))
+
+        def total(own: Mapping[str, GaussianStats]) -> GaussianStats:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)  # of units: these columns are not the parties'
+                found, outcome = summed_moments(
+                    own, self.privacy, min_rows=self.min_rows, site_effects="none"
+                )
+            self._outcomes.append(replace(outcome, notes={}))
+            assert isinstance(found, GaussianStats)
+            return found
+
+        names = indicator_names(self.names, levels)
+        centred = self.site_effects != "none"
+        own = summed_gaps(frames, names, cast(How, self._gaps_allowed), total, centred=centred)
+        self.gaps_notes = (*gaps_by_party(frames, names), gaps_note(own, self._gaps_allowed))
+        return own.stats
+
     def levels(self, labels: Sequence[str]) -> Levels:
         """The labels that occur at some party, compared in the open."""
         return united_levels(self.parties, labels)
 
     def mixed(self, levels: Levels) -> Mixed:
         """The sum of the parties' moments of numbers and of indicators of labels; asked for once."""
+        if self._mixed is None and self.has_gaps:
+            self._mixed = MixedStats(self.names, levels, self._incomplete(levels))
         if self._mixed is None:
             # Parties with indicators in place of labels: what is done for numbers is done for them.
             expanded = self.transformed(partial(with_indicators, levels=levels))

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
 
 from polydag.data.containers import require_columns, table_of
 from polydag.data.kinds import has_few_whole_numbers
-from polydag.data.table import Kind
+from polydag.data.reading import from_frame
+from polydag.data.table import Kind, Missing
 from polydag.data.table import Table as ReadTable
 from polydag.errors import DataError, UsageError
-from polydag.sources.interface import Counts, Mixed, Moments, Source
+from polydag.parameters import check, one_of
+from polydag.sources.gaps import INCOMPLETE, centred_gaps, gaps_note
+from polydag.sources.interface import Contents, Counts, Mixed, Moments, Source
 from polydag.sources.resampling import draw_groups, draw_rows
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.discrete import levels_of
-from polydag.stats.mixed import Levels
+from polydag.stats.incomplete import How, incomplete_moments
+from polydag.stats.mixed import Levels, with_indicators
 
 NOTHING_SET = "none"
 
@@ -32,6 +37,11 @@ class InMemory(Source):
         One row per observation.
     kinds : mapping of column to "continuous" or "discrete", optional
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
+    missing : {"error", "drop", "impute", "testwise", "em"}
+        What to do about missing values: stop; drop their rows; fill in means and most frequent labels, which
+        shrinks variances; take each pair's covariance from the rows that have both; or take the moments that
+        a Gaussian leads to expect (EM). The last two give moments only: for labels, use a score for mixed
+        columns.
     interventions : str or sequence of iterables of names, optional
         Which variables were set by intervention in each row: a column that holds "none", a name, or several
         names joined by "+"; or one collection of names per row.
@@ -39,11 +49,15 @@ class InMemory(Source):
         A label per row. A bootstrap draws whole blocks instead of single rows.
     """
 
+    missing: str = "error"
+    gaps_notes: tuple[str, ...] = ()
+
     def __init__(
         self,
         data: Any,
         *,
         kinds: Mapping[str, Kind] | None = None,
+        missing: str = "error",
         interventions: str | Sequence[Iterable[object]] | None = None,
         blocks: Sequence[Hashable] | None = None,
     ) -> None:
@@ -62,10 +76,23 @@ class InMemory(Source):
         self._declared: dict[str, Kind] = {**told, **(kinds or {})}
         if kinds is not None:
             own, self._kinds = _with_kinds(own, {**(self._kinds or {}), **kinds})
+        check("missing", missing, one_of("error", "drop", "impute", *INCOMPLETE))
+        self.missing = missing
+        if missing in ("drop", "impute"):
+            own = self._settle(own, missing, dropping=blocks is not None or self._targets is not None)
         if blocks is not None and len(blocks) != len(own):
             raise DataError(f"There are {len(own)} rows, but {len(blocks)} block labels.")
         self._data = own
         self._blocks = blocks
+
+    def _settle(self, own: Any, missing: str, *, dropping: bool) -> pd.DataFrame:
+        """The rows without missing values: dropped, or imputed."""
+        if missing == "drop" and dropping:
+            raise UsageError("Rows with block labels or interventions are not dropped here: do so before.")
+        kinds = self._kinds or InMemory(own).kinds
+        table = from_frame(as_frame(own), kinds=kinds, missing=cast(Missing, missing))
+        self._kinds, self._notes = dict(table.kinds), (*self._notes, *table.notes)
+        return table.frame
 
     @property
     def described(self) -> str:
@@ -116,17 +143,53 @@ class InMemory(Source):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done when the table was read."""
-        return self._notes
+        """What was done when the table was read, and about missing values."""
+        return (*self._notes, *self.gaps_notes)
+
+    @property
+    def contents(self) -> Contents:
+        """What the columns hold; labels with gaps are scored by moments, as mixed columns are."""
+        found = super().contents
+        return "mixed" if found == "labels" and self.has_gaps else found
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether values are missing, and moments are to be had in spite of that."""
+        return self.missing in INCOMPLETE and bool(as_frame(self._data).isna().to_numpy().any())
+
+    def gaps(self, levels: Levels) -> pd.DataFrame:
+        """The numbers, and indicators of labels, with what is missing."""
+        if self._targets is not None:
+            raise UsageError(f"missing={self.missing!r} does not go with interventions yet. Drop such rows.")
+        own = {name: levels[name] for name in self.names if name in levels}
+        frame = with_indicators(self._typed[0], own, keep_missing=True)
+        for name in frame.columns:
+            if np.isinf(frame[name].to_numpy()).any():
+                raise DataError(f"Column {name} has infinite values. Correct them, or mark them as missing.")
+        return frame
+
+    def _incomplete(self, levels: Levels) -> GaussianStats:
+        frame = self.gaps(levels)
+        rows, shift = centred_gaps(frame)
+        own = incomplete_moments(lambda change: change(rows), tuple(frame.columns), cast(How, self.missing))
+        self.gaps_notes = (gaps_note(own, self.missing),)
+        return replace(own.stats, mean=own.stats.mean + shift)
 
     def moments(self) -> Moments:
         """Row count, mean and scatter of the columns."""
+        if self.has_gaps:
+            return self._incomplete({})
         if self._targets is None:
             return GaussianStats.from_data(self._data)
         return Regimes.from_data(self._data, self._targets, GaussianStats.from_data)
 
     def counts(self) -> Counts:
         """The distinct rows and how often each occurs."""
+        if self.has_gaps:
+            raise UsageError(
+                f"Counts need complete rows; missing={self.missing!r} gives moments. Use a score or test for "
+                "mixed columns (score='dg', test='dg'), or missing='drop'."
+            )
         if self._targets is None:
             return DiscreteCounts.from_data(self._data)
         return Regimes.from_data(self._data, self._targets, DiscreteCounts.from_data)
@@ -138,6 +201,8 @@ class InMemory(Source):
 
     def mixed(self, levels: Levels) -> Mixed:
         """Moments of the numbers and of indicators of the labels."""
+        if self.has_gaps:
+            return MixedStats(self.names, levels, self._incomplete(levels))
 
         def build(rows: pd.DataFrame) -> MixedStats:
             return MixedStats.from_data(rows, levels)
@@ -164,7 +229,7 @@ class InMemory(Source):
     def with_data(self, data: Any) -> Self:
         """The same rows with other contents: columns recoded, for example."""
         again = object.__new__(type(self))
-        again._kinds, again._declared = None, {}
+        again._kinds, again._declared, again.missing = None, {}, self.missing
         again._notes, again._blocks = self._notes, self._blocks
         again._targets, again._data = self._targets, data
         return again
@@ -182,6 +247,7 @@ class InMemory(Source):
         typed, again._kinds = self._typed
         whole = self._data if _is_array(self._data) else typed
         again._declared, again._notes, again._blocks = self._declared, self._notes, None
+        again.missing = self.missing
         again._targets = None if self._targets is None else [self._targets[row] for row in drawn]
         whole = with_levels(whole)
         again._data = (

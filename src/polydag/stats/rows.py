@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from polydag.errors import DataError
 
 Array = NDArray[np.float64]
-MISSING_ADVICE = "Drop or impute such rows first (missing='drop' or 'impute')."
+MISSING_ADVICE = (
+    "Drop or impute such rows first (missing='drop' or 'impute'), or let moments allow for them "
+    "(InMemory(X, missing='em'))."
+)
 
 
 def column_names(data: Any) -> list[str] | None:

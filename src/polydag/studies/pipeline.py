@@ -30,6 +30,7 @@ def load(config: Config) -> Inputs:
     require_links_fit(config)
     if plan.is_time_series and config.missing == "drop":
         raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
+    _require_gaps_fit(plan)
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
     read = read_tables(plan, sha256)
@@ -42,6 +43,24 @@ def load(config: Config) -> Inputs:
     inputs = Inputs(read.tables, read.source, knowledge, sha256, notes, links)
     _require_known_variables(plan, inputs)
     return inputs
+
+
+def _require_gaps_fit(plan: Plan) -> None:
+    """Refuse, before reading, gaps where a study needs rows without them."""
+    from polydag.sources.gaps import INCOMPLETE
+
+    config = plan.config
+    if config.missing not in INCOMPLETE:
+        return
+    why = (
+        "time series" if plan.is_time_series
+        else "linked rows" if config.is_linked
+        else "interventions" if config.interventions is not None
+        else "--discretize" if config.discretize is not None
+        else ""
+    )  # fmt: skip
+    if why:
+        raise UsageError(f"--missing {config.missing} does not go with {why}. Use drop or impute.")
 
 
 def _require_known_variables(plan: Plan, inputs: Inputs) -> None:

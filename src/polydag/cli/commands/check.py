@@ -16,7 +16,7 @@ NAME = "check"
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-@with_study_options("data", "query", "columns", "kinds", required="data")
+@with_study_options("data", "query", "columns", "kinds", "na", required="data")
 def command(
     *, output: OutputFormat = Format.text, quiet: Quiet = False, debug: Debug = False, **options: Any
 ) -> None:

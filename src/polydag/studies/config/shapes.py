@@ -17,7 +17,7 @@ from polydag.errors import UsageError
 from polydag.studies.data.addresses import public
 
 AUTO = "auto"  # the method is chosen by the data
-MISSING = ("error", "drop", "impute")
+MISSING = ("error", "drop", "impute", "testwise", "em")
 LINKED = "Linked rows (for every shape of data)"
 PARTIES = "Parties (--as parties)"
 TASKS = "Tasks (--as tasks)"
@@ -26,7 +26,19 @@ POSTERIOR = "Posterior probabilities (--method posterior)"
 
 # How an option is written on the command line: "names" as a,b,c; "kinds" and "settings" as NAME=VALUE,
 # repeatable; a "file" is a path, which shells complete.
-Form = Literal["data", "text", "file", "names", "kinds", "settings", "missing", "count", "positive"]
+Form = Literal[
+    "data",
+    "text",
+    "file",
+    "names",
+    "kinds",
+    "codes",
+    "transforms",
+    "settings",
+    "missing",
+    "count",
+    "positive",
+]
 
 
 class Option(NamedTuple):
@@ -78,7 +90,11 @@ class Config(ABC):
     kinds : mapping of column to "continuous" or "discrete"
         For columns whose kind should not be inferred.
     missing : str
-        "error", "drop" or "impute".
+        "error", "drop", "impute", "testwise" or "em".
+    na : tuple of str, optional
+        Codes for missing values: `chol=0` for one column, `999` for all.
+    transforms : mapping of column to "log", "rank" or "none"
+        Transformations of columns of numbers.
     settings : mapping
         The settings of the method and of its source, those of a group under the group's name (or flat, where
         only one group has the name); defaults for what is not given.
@@ -138,8 +154,17 @@ class Config(ABC):
     missing: str = option(
         "--missing",
         "missing",
-        "Rows with missing values: stop (error, default), drop or impute.",
+        "Missing values: stop (error, default), drop rows, impute; em and testwise allow for them.",
         default="error",
+    )
+    na: tuple[str, ...] | None = option(
+        "--na", "codes", "A code for missing values: VALUE, or NAME=VALUE as chol=0. Repeatable."
+    )
+    transforms: Mapping[str, str] = option(
+        "--transform",
+        "transforms",
+        "Transform a column of numbers: NAME=log, NAME=rank (normal scores) or NAME=none. Repeatable.",
+        default=dict,
     )
     settings: Mapping[str, Any] = option(
         "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict

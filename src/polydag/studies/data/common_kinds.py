@@ -39,13 +39,17 @@ def with_common_kinds(config: Config, parts: Mapping[str, pd.DataFrame]) -> dict
     whole = data.from_frame(
         pd.concat(labelled.values(), ignore_index=True), kinds=kinds, missing="keep", source="The tasks"
     )
-    missing: Any = config.missing
+    from polydag.sources.gaps import INCOMPLETE
+
+    missing: Any = "keep" if config.missing in INCOMPLETE else config.missing
     settled = {
         task: data.from_frame(frame, kinds=whole.kinds, missing=missing, source=task)
         for task, frame in labelled.items()
     }
     frames = [table.frame for table in settled.values()]
-    whole = data.from_frame(pd.concat(frames, ignore_index=True), kinds=whole.kinds, source="The tasks")
+    whole = data.from_frame(
+        pd.concat(frames, ignore_index=True), kinds=whole.kinds, missing="keep", source="The tasks"
+    )
     tables, start = {}, 0
     for task, table in settled.items():
         own = whole.frame.iloc[start : start + table.n].reset_index(drop=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import DataError, UsageError
 from polydag.progress import report
+from polydag.studies.config.shapes import Config
 from polydag.studies.data.addresses import is_database, public, stem
 from polydag.studies.data.inputs import file_sha256, frame_sha256, is_large
 from polydag.studies.data.linking import link_columns, require_row_labels, variables, with_row_labels
@@ -84,7 +85,9 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
         source,
         columns=_wanted(config.columns, needed, optional),
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-        missing="keep" if keep_missing or imputed else config.missing,  # type: ignore[arg-type]
+        missing="keep" if keep_missing or imputed or has_gaps(config) else config.missing,  # type: ignore[arg-type]
+        na=config.na or (),
+        transforms=config.transforms,
         query=config.query if is_database(source) else None,
         least=config.least_rows,
     )
@@ -99,6 +102,13 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
         filled = data.from_frame(table.frame, kinds=table.kinds, missing="impute", source=table.source)
         table = dataclasses.replace(filled, declared=table.declared)
     return table
+
+
+def has_gaps(config: Config) -> bool:
+    """Whether missing values stay, since moments allow for them."""
+    from polydag.sources.gaps import INCOMPLETE
+
+    return config.missing in INCOMPLETE
 
 
 def _task_column(plan: Plan) -> list[str]:
@@ -184,7 +194,8 @@ def _stacked(plan: Plan, tables: list[Table]) -> Table:
     label = ", ".join(table.source for table in tables)
     rows = pd.concat([table.frame[list(tables[0].names)] for table in tables], ignore_index=True)
     kinds: Any = plan.config.kinds
-    return data.from_frame(rows, kinds=kinds, source=label)
+    missing: Any = "keep" if has_gaps(plan.config) else "error"
+    return data.from_frame(rows, kinds=kinds, missing=missing, source=label)
 
 
 def _require_same_columns(sources: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
@@ -204,6 +215,8 @@ def _parties(plan: Plan, sha256: dict[str, str]) -> Tables:
     from polydag.studies.data.common_kinds import with_agreed_kinds
 
     notes: list[str] = []
+    if "rank" in plan.config.transforms.values():
+        raise UsageError("Ranks are those of one table. Over parties use --transform NAME=log, or none.")
 
     def read(source: str) -> Table | GaussianStats:
         if _streamed(plan, (source,)):
@@ -257,6 +270,8 @@ def _tasks(plan: Plan, sha256: dict[str, str]) -> Tables:
 
     config = plan.config
     keep = config.missing != "error"
+    if config.transforms and "rank" in config.transforms.values():
+        raise UsageError("Ranks are those of one table. For tasks use log, or none.")
     read = _each(plan, lambda source: read_table(plan, source, sha256, keep_missing=keep))
     notes: tuple[str, ...] = ()
     labelled = [with_row_labels(config, table, sha256) for table in read]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import DataError, DataWarning
+from polydag.sources.gaps import INCOMPLETE
 from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.data.inputs import Inputs
 from polydag.studies.data.linking import linked_frame, variables
@@ -58,10 +59,12 @@ def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
         if plan.is_time_series:
             return _with_numbered_series(table, plan.series["realisation"])
         column = plan.config.interventions
-        if column is None or column not in table.names:
-            return table
         from polydag.sources import InMemory
 
+        if plan.config.missing in INCOMPLETE:
+            return InMemory(table, missing=plan.config.missing)
+        if column is None or column not in table.names:
+            return table
         return InMemory(table, interventions=column)
     except DataError as error:
         raise DataError(str(error) if table.source in str(error) else f"{table.source}: {error}") from None

@@ -1,4 +1,4 @@
-"""What the columns were taken for."""
+"""What the columns were taken for, and what was done about missing values."""
 
 from __future__ import annotations
 
@@ -16,4 +16,6 @@ def findings(model: Any, source: Any) -> Findings:
     used = getattr(model, "kinds_", {})
     inferred = () if isinstance(source, Tasks) else kinds_notes(as_source(source), used)
     labels = "discrete" in used.values()
-    return Findings(first_notes=(*((f"{kinds_in_words(used)}.",) if labels else ()), *inferred), kinds=used)
+    words = (f"{kinds_in_words(used)}.",) if labels else ()
+    gaps = getattr(source, "gaps_notes", ())
+    return Findings(first_notes=(*words, *inferred, *gaps), kinds=used)

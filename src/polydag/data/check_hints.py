@@ -1,0 +1,203 @@
+"""What the names and values of columns hint at: order of time, identifiers, codes, units, order of the rows.
+
+These are suspicions. Each says with which option to act on it; nothing is done by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polydag.arrays import Array
+from polydag.data.findings import Finding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from polydag.data.table import Table
+
+# What nothing else in a table can cause.
+_FIRST = re.compile(
+    r"(?i)^(age|age_.*|.*_age|sex|gender|ethnicity|race|(year|date|month)_?of_?birth|birth_?(year|date)|dob|yob)$"
+)
+_IDENTIFIER = re.compile(
+    r"(?i)(^|_)(id|uuid|nr|number|index|key)$|^(patient|subject|record|row|case)(_?id)?$"
+)
+_CODES = (0, 9, 99, 999, 9999, -1, -9, -99, -999)
+_FAR, _AWAY = 4.0, 1.0  # standard deviations of the others: how far a single value, and a spike, is from them
+_SHARE = 0.005  # of rows, from which a code is suspected
+# Factors between usual units: cholesterol and glucose in mg/dL and mmol/L, pounds and kilograms, inches and
+# centimetres, feet and metres, creatinine, °F; powers of ten are in any case.
+FACTORS = {
+    38.67: "mg/dL and mmol/L of cholesterol",
+    18.02: "mg/dL and mmol/L of glucose",
+    88.4: "mg/dL and µmol/L of creatinine",
+    88.57: "mg/dL and mmol/L of triglycerides",
+    2.205: "pounds and kilograms",
+    2.54: "inches and centimetres",
+    3.281: "feet and metres",
+    7.5: "mmHg and kPa",
+    10.0: "a power of ten",
+    100.0: "a power of ten",
+    1000.0: "a power of ten",
+}
+
+
+def hints(table: Table) -> Iterator[Finding]:
+    """All suspicions about one table."""
+    yield from _tiers(table)
+    for name in table.names:
+        yield from _identifier(table, name)
+        if table.kinds[name] == "continuous":
+            yield from _codes(table, name)
+            yield from _two_units(table, name)
+    yield from _near_duplicates(table)
+    yield from _order(table)
+
+
+def _tiers(table: Table) -> Iterator[Finding]:
+    first = [name for name in table.names if _FIRST.match(name)]
+    rest = [name for name in table.names if name not in first]
+    if not first or not rest:
+        return
+    listed = ", ".join(f'"{name}"' for name in first)
+    yield Finding(
+        "info",
+        table.source,
+        f"nothing in the table can cause {', '.join(first)}, by their names",
+        f"say so in a file such as first.toml, with the line tiers = [[{listed}], "
+        f"[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in rest)}]], and add --knowledge first.toml",
+    )
+
+
+def _identifier(table: Table, name: str) -> Iterator[Finding]:
+    column = table.frame[name].dropna()
+    numbers = column.dtype.kind in "iuf"
+    whole = not numbers or bool((column % 1 == 0).all())
+    every = len(column) >= 10 and column.nunique() == len(column) and whole
+    steps = every and numbers and bool((np.abs(np.diff(np.sort(column.to_numpy(dtype=float)))) == 1).all())
+    if steps or (every and (_IDENTIFIER.search(name) or not numbers)):
+        kept = ",".join(other for other in table.names if other != name)
+        yield Finding(
+            "warning",
+            f"{table.source}, column {name}",
+            "has another value in every row: it looks like an identifier",
+            f"leave it out: --columns {kept}",
+        )
+
+
+def _codes(table: Table, name: str) -> Iterator[Finding]:
+    """A spike at a usual code that lies outside of the other values."""
+    values = _finite(table.frame[name])
+    for code in _CODES:
+        hit = values == code
+        count, others = int(hit.sum()), values[~hit]
+        if not count or len(others) < 5 or others.min() <= code <= others.max():
+            continue
+        gap = min(abs(code - others.min()), abs(code - others.max()))
+        spacing = np.median(np.diff(np.unique(others))) if len(np.unique(others)) > 1 else 0.0
+        least = _AWAY if count >= max(2, _SHARE * len(values)) else _FAR
+        if gap > max(least * others.std(), 3 * spacing):
+            yield Finding(
+                "warning",
+                f"{table.source}, column {name}",
+                f"is {code} in {count} row{'s' * (count > 1)}, and between {others.min():g} and "
+                f"{others.max():g} elsewhere: {code} may stand for a missing value",
+                f"if so, add --na {name}={code} (and --missing em)",
+            )
+
+
+def _two_units(table: Table, name: str) -> Iterator[Finding]:
+    """Positive values in two clusters whose medians differ by a usual factor between units."""
+    values = _finite(table.frame[name])
+    values = np.sort(values[values > 0])
+    if len(values) < 20:
+        return
+    logs = np.log(values)
+    gaps = np.diff(logs)
+    k = int(np.argmax(gaps)) + 1
+    low, high = values[:k], values[k:]
+    if min(len(low), len(high)) < max(3, 0.01 * len(values)) or gaps[k - 1] < np.log(1.5):
+        return
+    ratio = float(np.median(high) / np.median(low))
+    spread = max(float(np.ptp(np.log(low))), float(np.ptp(np.log(high))))
+    unit = usual_factor(ratio)
+    if unit and gaps[k - 1] > 0.3 * spread:
+        yield Finding(
+            "warning",
+            f"{table.source}, column {name}",
+            f"has {len(low)} values up to {low[-1]:g} and {len(high)} from {high[0]:g} on, {ratio:.3g} times "
+            f"as large: perhaps two units ({unit})",
+            "convert them to one unit before reading",
+        )
+
+
+def usual_factor(ratio: float) -> str:
+    """The units between which a ratio of scales is usual; empty for others."""
+    near = [words for factor, words in FACTORS.items() if abs(np.log(ratio / factor)) < np.log(1.2)]
+    return near[0] if near else ""
+
+
+def _near_duplicates(table: Table) -> Iterator[Finding]:
+    """Rows that differ from an earlier one in a single column, though the columns have many values."""
+    names = [name for name in table.names if table.frame[name].nunique() > 10]
+    if len(names) < 3 or len(table.names) > 60:
+        return
+    exact = table.frame.duplicated().to_numpy()
+    near = np.zeros(table.n, dtype=bool)
+    for left in table.names:
+        others = [name for name in table.names if name != left]
+        near |= table.frame.duplicated(subset=others).to_numpy() & ~exact
+    if near.sum() > max(1, 0.002 * table.n):
+        rows = ", ".join(str(row + 1) for row in np.flatnonzero(near)[:5].tolist())
+        yield Finding(
+            "info",
+            table.source,
+            f"{int(near.sum())} rows equal an earlier row in all columns but one (rows {rows}, …)",
+            "if they are the same individual, keep one row of each, or link the rows (--groups COLUMN)",
+        )
+
+
+def _order(table: Table) -> Iterator[Finding]:
+    """Correlation between rows that follow each other in the file, in two columns or more."""
+    found = []
+    for name in table.continuous:
+        values = table.frame[name].to_numpy(dtype=float)
+        values = values[np.isfinite(values)]
+        if len(values) < 50 or values.std() == 0:
+            continue
+        centred = values - values.mean()
+        lag = float(centred[1:] @ centred[:-1] / (centred @ centred))
+        sorted_ = bool((np.diff(values) >= 0).all() or (np.diff(values) <= 0).all())
+        if lag * np.sqrt(len(values)) > 5 and not sorted_:
+            found.append(f"{name} ({lag:.2f})")
+    if len(found) >= min(2, len(table.continuous)) and found:
+        yield Finding(
+            "warning",
+            table.source,
+            f"rows that follow each other in the file are alike: {', '.join(found[:6])}",
+            "if rows are in order of time, use --method notears-lagged; if they come in groups, name these "
+            "with --groups COLUMN; if the file was only sorted, nothing need be done",
+        )
+
+
+def _finite(column: pd.Series[Any]) -> Array:
+    values = column.to_numpy(dtype=float)
+    return np.asarray(values[np.isfinite(values)])
+
+
+def written_differently(levels: Sequence[str]) -> list[list[str]]:
+    """Levels that differ in case, blanks or length of the word only: "F", "f", " f", "female"."""
+    alike: dict[str, list[str]] = {}
+    for level in levels:
+        alike.setdefault(" ".join(level.casefold().split()), []).append(level)
+    groups = [group for group in alike.values() if len(group) > 1]
+    short = [key for key in alike if len(key) == 1 and key.isalpha()]
+    for letter in short:
+        longer = [key for key in alike if len(key) > 1 and key.isalpha() and key.startswith(letter)]
+        if len(longer) == 1:
+            groups.append([*alike[letter], *alike[longer[0]]])
+    return groups

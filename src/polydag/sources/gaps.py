@@ -1,0 +1,99 @@
+"""Moments of rows with missing values: of one table, or of parties that sum under masks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from polydag.arrays import Array
+from polydag.stats import GaussianStats
+from polydag.stats.incomplete import How, Incomplete, incomplete_moments
+
+INCOMPLETE = ("testwise", "em")  # ways to moments of rows with missing values
+_ROUNDS = 30  # of EM over parties
+_TOLERANCE = 1e-3  # there: a correlation that changes by less makes no edge
+_SHOWN = 6
+_WAYS = {
+    "testwise": "Each covariance is from the rows that have both columns (test-wise)",
+    "em": "Moments are those that a Gaussian leads to expect (EM, {steps} passes over the rows)",
+}
+
+Statistic = Callable[[Array], GaussianStats]
+Sum = Callable[[Mapping[str, GaussianStats]], GaussianStats]
+
+
+def centred_gaps(frame: pd.DataFrame) -> tuple[Array, Array]:
+    """The rows less the means of what is there, and these means; 0 for a column without values."""
+    rows = frame.to_numpy(dtype=float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without values
+        shift = np.nan_to_num(np.nanmean(rows, axis=0))
+    return rows - shift, shift
+
+
+def summed_gaps(
+    frames: Mapping[str, pd.DataFrame], names: tuple[str, ...], how: How, total: Sum, *, centred: bool
+) -> Incomplete:
+    """Moments of the rows of all parties, one question after the other.
+
+    Parameters
+    ----------
+    frames : mapping of party to DataFrame
+        Numbers with gaps; a column that a party lacks is missing in all of its rows.
+    total : callable
+        Sums statistics of the parties, under masks.
+    centred : bool
+        Whether each party subtracts its own means.
+    """
+    rows: dict[str, Array] = {}
+    for party, frame in frames.items():
+        whole = frame.reindex(columns=list(names))
+        rows[party] = centred_gaps(whole)[0] if centred else whole.to_numpy(dtype=float)
+
+    def ask(change: Statistic) -> GaussianStats:
+        return total({party: change(own) for party, own in rows.items()})
+
+    return incomplete_moments(ask, names, how, tolerance=_TOLERANCE, max_steps=_ROUNDS)
+
+
+def gaps_by_party(frames: Mapping[str, pd.DataFrame], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Which columns a party has no values of, in words."""
+    notes = []
+    for party, frame in frames.items():
+        there = {name for name in frame.columns if frame[name].notna().any()}
+        lost = dict.fromkeys(name.partition("=")[0] for name in names if name not in there)
+        if lost:
+            notes.append(f"{party} has no values of {', '.join(lost)}; the other parties have.")
+    return tuple(notes)
+
+
+def gaps_note(found: Incomplete, how: str) -> str:
+    """How moments were computed in spite of missing values, and what the rows are worth."""
+    share = 1 - found.pairs.diagonal().sum() / (found.rows * len(found.pairs))
+    early = "" if found.settled else ", which ended before it had settled"
+    way = _WAYS[how].format(steps=found.steps) + early
+    return (
+        f"{share:.0%} of the values are missing. {way}; for edges the {found.rows:g} rows are worth about "
+        f"{found.stats.n:.0f} complete ones.{_apart(found)}"
+    )
+
+
+def _apart(found: Incomplete) -> str:
+    """Pairs of columns about which the rows say nothing."""
+    names = [name.partition("=")[0] for name in found.stats.names]
+    never = {
+        f"{names[i]} – {names[j]}"
+        for i, j in combinations(range(len(names)), 2)
+        if found.pairs[i, j] == 0 and names[i] != names[j]
+    }
+    if not never:
+        return ""
+    shown = ", ".join(sorted(never)[:_SHOWN]) + (", …" if len(never) > _SHOWN else "")
+    return (
+        f" No row has both columns of {len(never)} pair{'s' * (len(never) > 1)} ({shown}): whether they are "
+        "connected is unknown, and no edge between them does not mean that there is none."
+    )

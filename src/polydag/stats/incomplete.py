@@ -1,0 +1,183 @@
+"""Moments of rows with missing values: from the rows that have each pair, or expected under a Gaussian (EM).
+
+Both are sums over rows, so they can be summed over parties. An `Ask` answers with the sum of some statistics
+of the rows; for one table that is a call, for parties a masked round.
+
+- *Test-wise*: sums and products of the values z (0 where missing) and of indicators of what is missing give
+  each pair's covariance from the rows that have both. Such a matrix need not be positive definite; small
+  eigenvalues are then raised and the diagonal restored.
+- *EM* (Dempster, Laird and Rubin 1977): missing values are replaced by their expectations given the others of
+  their row, their conditional covariances added, and mean and covariance computed again until they settle.
+
+An edge is decided given other variables, so that the rows are worth about as many as hold a pair and one
+column more: with h the harmonic mean over pairs of the number of rows that hold both, `n (h/n)^{3/2}`. Scores
+and tests take that as the number of rows; with n they would take noise for edges (`benchmarks/missing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.errors import DataError
+from polydag.stats.gaussian import GaussianStats
+from polydag.stats.rows import Array
+
+Mask = NDArray[np.bool_]
+How = Literal["testwise", "em"]
+Ask = Callable[[Callable[[Array], GaussianStats]], GaussianStats]
+MIN_PAIR = 3  # rows that a covariance needs
+_LEAST = 1e-4  # the smallest eigenvalue of a correlation matrix that was made positive definite
+
+
+class Incomplete(NamedTuple):
+    """Moments of incomplete rows.
+
+    `stats.n` is what the rows are worth; `rows` their number, `pairs` (d, d) how many rows hold each pair,
+    `steps` how often the rows were asked, `settled` whether EM ended by itself.
+    """
+
+    stats: GaussianStats
+    rows: float
+    pairs: Array
+    steps: int
+    settled: bool
+
+
+def incomplete_moments(
+    ask: Ask, names: tuple[str, ...], how: How, *, tolerance: float = 1e-4, max_steps: int = 200
+) -> Incomplete:
+    """Moments of rows with missing values, test-wise or by EM.
+
+    Parameters
+    ----------
+    ask : callable
+        Answers with the sum of statistics of the rows.
+    names : tuple of str
+        The columns.
+    tolerance : float
+        EM ends when no correlation changes by more.
+    max_steps : int
+        Of EM.
+    """
+    d = len(names)
+    first = ask(_with_masks)
+    seen = np.round(first.n * (1 - first.mean[d:]))
+    if (seen < MIN_PAIR).any():
+        name = names[int(np.argmin(seen))]
+        raise DataError(
+            f"Column {name} has {seen.min():g} values; at least {MIN_PAIR} are needed. Leave it out."
+        )
+    centre = first.n * first.mean[:d] / seen
+    squares = first.scatter.diagonal()[:d] + first.n * first.mean[:d] ** 2
+    scale = np.sqrt(np.maximum(squares / seen - centre**2, 0.0))
+    if (flat := scale <= 1e-12 * np.abs(centre)).any():
+        raise DataError(f"Column {names[int(np.argmax(flat))]} is constant. Leave it out.")
+    second = ask(lambda rows: _with_masks((rows - centre) / scale))
+    pairs, correlation, spread = _pairwise(second, d)
+    correlation = positive_definite(correlation)
+    steps, settled, mean, covariance = 2, True, np.zeros(d), correlation
+    if how == "em":
+        covariance = np.outer(spread, spread) * correlation
+
+        def asked(mean: Array, covariance: Array) -> GaussianStats:
+            inverse = _inverse(covariance, first.n)
+            return ask(lambda rows: expected((rows - centre) / scale, mean, inverse))
+
+        for _ in range(max_steps):
+            found = asked(mean, covariance)
+            steps += 1
+            change = np.abs(found.covariance - covariance).max() + np.abs(found.mean - mean).max()
+            mean, covariance = found.mean, found.covariance
+            if settled := bool(change < tolerance):
+                break
+    n = first.n * (_harmonic_mean(pairs) / first.n) ** 1.5
+    scatter = n * covariance * np.outer(scale, scale)
+    return Incomplete(
+        GaussianStats(n, centre + scale * mean, scatter, names, n), first.n, pairs, steps, settled
+    )
+
+
+def _with_masks(rows: Array) -> GaussianStats:
+    """The moments of the values, 0 where missing, and of indicators of what is missing."""
+    there = np.isfinite(rows)
+    return GaussianStats.from_data(np.hstack([np.where(there, rows, 0.0), ~there]))
+
+
+def _pairwise(stats: GaussianStats, d: int) -> tuple[Array, Array, Array]:
+    """Rows that have each pair, correlations from them (0 where there are too few), standard deviations."""
+    sums, totals = stats.scatter + stats.n * np.outer(stats.mean, stats.mean), stats.n * stats.mean
+    absent = totals[d:]
+    pairs = np.round(stats.n - absent[:, None] - absent[None, :] + sums[d:, d:])
+    safe = np.maximum(pairs, 1.0)
+    means = (totals[:d, None] - sums[:d, d:]) / safe
+    covariance = sums[:d, :d] / safe - means * means.T
+    spread = np.sqrt(covariance.diagonal())
+    correlation = np.where(pairs >= MIN_PAIR, covariance / np.outer(spread, spread), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    return pairs, np.clip(correlation, -1, 1), spread
+
+
+def positive_definite(correlation: Array) -> Array:
+    """The correlation matrix with eigenvalues below 1e-4 raised to that, and its diagonal restored."""
+    values, vectors = np.linalg.eigh(correlation)
+    if values[0] >= _LEAST:
+        return correlation
+    raised = (vectors * np.maximum(values, _LEAST)) @ vectors.T
+    scale = np.sqrt(raised.diagonal())
+    result: Array = raised / np.outer(scale, scale)
+    return result
+
+
+def expected(rows: Array, mean: Array, inverse: Array) -> GaussianStats:
+    """The E step: expected moments of rows under a Gaussian with this mean and inverse covariance."""
+    from polydag.stats._incomplete_kernels import fill_expected
+
+    missing = ~np.isfinite(rows)
+    R = np.ascontiguousarray(rows - mean)
+    extra = np.zeros(inverse.shape)
+    fill_expected(R, missing, np.ascontiguousarray(inverse), extra)
+    shift = R.mean(axis=0)
+    centred = R - shift
+    names = tuple(f"x{j}" for j in range(len(mean)))
+    n = float(len(R))
+    return GaussianStats(n, mean + shift, centred.T @ centred + extra, names, n)
+
+
+def drawn(rows: Array, mean: Array, covariance: Array, rng: np.random.Generator) -> Array:
+    """Rows whose missing values are drawn given the others of their row, under a Gaussian."""
+    result = np.array(rows, dtype=float)
+    missing = ~np.isfinite(result)
+    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    inverse = _inverse(covariance, len(rows))
+    for k, pattern in enumerate(patterns):
+        if not pattern.any():
+            continue
+        own = np.flatnonzero(which.ravel() == k)
+        own_inverse = inverse[np.ix_(pattern, pattern)]
+        deviations = result[np.ix_(own, ~pattern)] - mean[~pattern]
+        centre = (
+            mean[pattern] - np.linalg.solve(own_inverse, inverse[np.ix_(pattern, ~pattern)] @ deviations.T).T
+        )
+        factor = np.linalg.cholesky(own_inverse)
+        noise = np.linalg.solve(factor.T, rng.standard_normal((pattern.sum(), len(own)))).T
+        result[np.ix_(own, pattern)] = centre + noise
+    return result
+
+
+def _inverse(covariance: Array, n: float) -> Array:
+    """The inverse covariance; of one that is nearly singular, with a row's worth of variance added."""
+    values, vectors = np.linalg.eigh(covariance)
+    more = 0.0 if values[0] > 1e-6 * values[-1] else values[-1] / n
+    result: Array = (vectors / (np.maximum(values, 0.0) + more)) @ vectors.T
+    return result
+
+
+def _harmonic_mean(pairs: Array) -> float:
+    """Of the entries off the diagonal; pairs that no row holds are left out."""
+    off = pairs[~np.eye(len(pairs), dtype=bool)] if len(pairs) > 1 else pairs.ravel()
+    off = off[off >= MIN_PAIR]
+    return float(len(off) / (1 / off).sum()) if len(off) else float(pairs.diagonal().min())
