@@ -104,8 +104,8 @@ def _codes(table: Table, name: str) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"{table.source}, column {name}",
-                f"is {code} in {count} row{'s' * (count > 1)}, and between {others.min():g} and "
-                f"{others.max():g} elsewhere: {code} may stand for a missing value",
+                f"is {code} in {count} row{'s' * (count > 1)}, and between {others.min():.4g} and "
+                f"{others.max():.4g} elsewhere: {code} may stand for a missing value",
                 f"if so, add --na {name}={code} (and --missing em)",
             )
 
@@ -113,6 +113,8 @@ def _codes(table: Table, name: str) -> Iterator[Finding]:
 def _two_units(table: Table, name: str) -> Iterator[Finding]:
     """Positive values in two clusters whose medians differ by a usual factor between units."""
     values = _finite(table.frame[name])
+    if (values < 0).any():
+        return  # no amounts in units
     values = np.sort(values[values > 0])
     if len(values) < 20:
         return
@@ -129,7 +131,7 @@ def _two_units(table: Table, name: str) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"{table.source}, column {name}",
-            f"has {len(low)} values up to {low[-1]:g} and {len(high)} from {high[0]:g} on, {ratio:.3g} times "
+            f"has {len(low)} values up to {low[-1]:.4g} and {len(high)} from {high[0]:.4g} on, {ratio:.3g} times "
             f"as large: perhaps two units ({unit})",
             "convert them to one unit before reading",
         )

@@ -76,8 +76,8 @@ def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[
             "error",
             table.source,
             f"values are missing: {counts}",
-            "choose --missing em or drop, complete the data, or exclude the columns with the most missing "
-            "values; --missing impute shrinks variances",
+            "choose --missing em or --missing drop, complete the data, or exclude the columns with most "
+            "missing values; --missing impute shrinks variances",
         )
     if infinite := [column for column in columns if column.infinite]:
         counts = ", ".join(f"{column.name} {column.infinite}" for column in infinite)
