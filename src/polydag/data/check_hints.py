@@ -131,8 +131,8 @@ def _two_units(table: Table, name: str) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"{table.source}, column {name}",
-            f"has {len(low)} values up to {low[-1]:.4g} and {len(high)} from {high[0]:.4g} on, {ratio:.3g} times "
-            f"as large: perhaps two units ({unit})",
+            f"has {len(low)} values up to {low[-1]:.4g} and {len(high)} from {high[0]:.4g} on, {ratio:.3g} "
+            f"times as large: perhaps two units ({unit})",
             "convert them to one unit before reading",
         )
 
