@@ -225,6 +225,9 @@ def test_the_rows_of_each_party_may_be_linked(tmp_path: Path) -> None:
 
 def test_a_bootstrap_over_parties_draws_rows_within_each(files: list[str]) -> None:
     result = run(PartiesConfig(data=tuple(files), method="ges", bootstrap=4, seed=2))
+    left = result.documents["disclosure"]["entries"]
+    assert {entry["round"] for entry in left} == {1, 2, 3, 4, 5}  # the fit and four resamples
+    assert all(entry["masked"] for entry in left)
     expected = Bootstrap(GES(), n_resamples=4, random_state=2).fit(
         Parties({file: pd.read_csv(file) for file in files})
     )

@@ -235,7 +235,10 @@ def test_small_parties_are_told_of_the_cost(dag: Any) -> None:
     parties.moments()
     (note,) = [note for note in parties.notes if "rows" in note and "costs" in note]
     assert "This costs 29 of 120 rows" in note
-    assert "site_effects='random'" in note
+    assert "site_effects='none' keeps them" in note
+    apart = Parties(shifted(parts, 5.0), privacy=OPEN)
+    apart.moments()
+    assert not any("keeps them" in note for note in apart.notes)
     single = Parties(cut(simulate.linear(dag, n=5, random_state=1), [1] * 5), privacy=OPEN)
     with pytest.raises(DataError, match="single row"):
         single.moments()

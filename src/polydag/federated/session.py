@@ -28,7 +28,7 @@ from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.disclosure import Disclosed
 from polydag.federated.protocol.engine import Federation
 from polydag.federated.protocol.fingerprint import fingerprint
-from polydag.federated.protocol.messages import Arrays
+from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.programs import Local, Program
 from polydag.federated.protocol.resume import run_in_pieces
 from polydag.federated.protocol.site import Site, SiteState
@@ -204,10 +204,22 @@ def one_after_the_other(disclosures: list[pd.DataFrame]) -> pd.DataFrame:
     """The disclosures of several studies as one table, with their rounds numbered consecutively."""
     before = 0
     moved = []
-    for table in disclosures:
+    for table in [table for table in disclosures if len(table)] or disclosures[:1]:
         moved.append(table.assign(round=table["round"] + before))
         before = int(moved[-1]["round"].max()) if len(table) else before
     return pd.concat(moved, ignore_index=True)
+
+
+def packed_disclosure(table: pd.DataFrame) -> dict[str, AnyArray]:
+    """What left the sites as arrays that can be stored; `unpacked_disclosure` reads them."""
+    return {f"left {name}": table[name].to_numpy(dtype=str) for name in Disclosed._fields}
+
+
+def unpacked_disclosure(arrays: Arrays) -> pd.DataFrame:
+    """What left the sites, from stored arrays."""
+    table = pd.DataFrame({name: arrays[f"left {name}"].astype(object) for name in Disclosed._fields})
+    table["masked"] = table["masked"] == "True"
+    return table.astype({"round": int, "bytes": int, "masked": bool, "noise": float})
 
 
 def data_fingerprint(sites: Mapping[str, Local]) -> str:

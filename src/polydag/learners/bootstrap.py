@@ -13,13 +13,18 @@ from sklearn.base import clone
 from polydag.checkpoint import piece
 from polydag.confidence import Confidence
 from polydag.errors import UsageError
+from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.learners.base import Estimator
 from polydag.parameters import whole
 from polydag.progress import report
 from polydag.sources import InMemory, Source, Tasks, as_source
+from polydag.sources.interface import DISCLOSED
 from polydag.workers import reporting_lost_workers
 
 _CHUNK = 10  # resamples that are stored together; the same for any number of processes
+
+
+Resampled = tuple[NDArray[np.bool_], pd.DataFrame]  # a graph, and what left the parties for it
 
 
 class Bootstrap(Estimator):
@@ -52,6 +57,8 @@ class Bootstrap(Estimator):
     graph_ : Graph
         The consensus: pairs adjacent in more than half of the resamples, directed where one direction was
         found in more than half, undirected otherwise; weights are frequencies.
+    disclosure_ : DataFrame
+        Every array that left a party, over all resamples; empty for data without parties.
 
     Examples
     --------
@@ -92,23 +99,29 @@ class Bootstrap(Estimator):
             np.random.default_rng(seeds[0])
         )  # what cannot be drawn is refused before work begins
         found: list[NDArray[np.bool_]] = []
+        left: list[pd.DataFrame] = []
         for start in range(0, self.n_resamples, _CHUNK):
             chunk = seeds[start : start + _CHUNK]
 
             def learn(chunk: list[np.random.SeedSequence] = chunk) -> dict[str, NDArray[Any]]:
-                return {"graphs": np.array(self._graphs(source, chunk))}
+                fits = self._fits(source, chunk)
+                disclosed = one_after_the_other([disclosure for _, disclosure in fits])
+                return {"graphs": np.array([graph for graph, _ in fits]), **packed_disclosure(disclosed)}
 
-            found.extend(piece(f"bootstrap-{start}", learn)["graphs"])
+            kept = piece(f"bootstrap-{start}", learn)
+            found.extend(kept["graphs"])
+            left.append(unpacked_disclosure(kept))
             report("bootstrap", len(found), self.n_resamples)
         self._summarise(np.array(found), source.names)
+        self.disclosure_ = one_after_the_other(left)
         return self
 
-    def _graphs(self, source: Source | Tasks, seeds: list[np.random.SeedSequence]) -> list[NDArray[np.bool_]]:
+    def _fits(self, source: Source | Tasks, seeds: list[np.random.SeedSequence]) -> list[Resampled]:
         from joblib import Parallel, delayed
 
         jobs = (delayed(_one)(self.learner, source, seed) for seed in seeds)
         with reporting_lost_workers():
-            result: list[NDArray[np.bool_]] = Parallel(n_jobs=self.n_jobs)(jobs)
+            result: list[Resampled] = Parallel(n_jobs=self.n_jobs)(jobs)
         return result
 
     def _summarise(self, graphs: NDArray[np.bool_], names: tuple[str, ...]) -> None:
@@ -136,7 +149,6 @@ def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:
     return X if isinstance(X, Tasks) else as_source(X)
 
 
-def _one(learner: Any, source: Source | Tasks, seed: np.random.SeedSequence) -> NDArray[np.bool_]:
+def _one(learner: Any, source: Source | Tasks, seed: np.random.SeedSequence) -> Resampled:
     model = clone(learner).fit(source.resampled(np.random.default_rng(seed)))
-    adjacency: NDArray[np.bool_] = model.graph_.adjacency
-    return adjacency
+    return model.graph_.adjacency, getattr(model, "disclosure_", pd.DataFrame(columns=list(DISCLOSED)))

@@ -99,7 +99,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         model, warned = fitted(learner, source.data, inputs.source)
         found = findings_of(model, source.data)
         if config.bootstrap:
-            found = found.with_more(bootstrap.findings(learner, source.data, plan.config))
+            found = found.with_more(bootstrap.findings(model, learner, source.data, plan.config))
     settings = overlaid(overlaid(plan.settings, changes), found.settings)
     return Result(
         config=dataclasses.replace(

@@ -8,7 +8,7 @@ are used.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import pandas as pd
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.federated.protocol.messages import AnyArray
-from polydag.federated.session import one_after_the_other
+from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.privacy import differencing
 from polydag.privacy.differencing import MIN_SITES
 from polydag.privacy.settings import Privacy
@@ -74,12 +74,11 @@ def stable_lambda(
 
             def learn(half: list[str] = half, lambda_: float = lambda_) -> dict[str, AnyArray]:
                 fit = _quietly(fit_some, half, lambda_)
-                left = {f"left {name}": column.to_numpy(dtype=str) for name, column in fit.disclosure.items()}
-                return {"graph": fit.fitted.graph.adjacency, **left}
+                return {"graph": fit.fitted.graph.adjacency, **packed_disclosure(fit.disclosure)}
 
             result = piece(f"half of the parties {draw}, penalty {k} {key}", learn)
             found[k] += result["graph"]
-            disclosed.append(_restored(result, whole.disclosure))
+            disclosed.append(unpacked_disclosure(result))
         report("stability over parties", draw + 1, _HALVES)
     share = found / _HALVES
     ever = np.maximum((found > 0).sum(axis=(1, 2)), 1)
@@ -92,9 +91,3 @@ def _quietly(fit_some: Callable[..., FederatedFit], names: list[str], lambda_: A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, DataWarning))
         return fit_some(names, lambda_)
-
-
-def _restored(result: Mapping[str, AnyArray], like: pd.DataFrame) -> pd.DataFrame:
-    table = pd.DataFrame({name: result[f"left {name}"] for name in like.columns})
-    table["masked"] = table["masked"] == "True"
-    return table.astype({name: like[name].dtype for name in like.columns})

@@ -217,11 +217,11 @@ class Comparison:
             return ""
         lost, rows = self.parties - 1, float(self.masses[3]) + self.parties
         cost = f" This costs {lost:.0f} of {rows:.0f} rows."
-        if lost < COSTLY * rows:
+        if lost < COSTLY * rows or self._different(self.mean_p_values):
             return cost
         return (
-            f"{cost} With so few rows a party, consider site_effects='random', or 'none' where the parties' "
-            "means are known to be the same."
+            f"{cost} With so few rows a party, site_effects='none' keeps them where the parties' means are "
+            "known to be the same, and 'random' where they differ little."
         )
 
     def _of_spreads(self, effects: str) -> list[str]:
@@ -236,8 +236,8 @@ class Comparison:
             found.append(f"Spreads differ between parties {different}. Columns were scaled within parties.")
         elif different and not found:
             found.append(
-                f"Spreads differ between parties {different}. That makes no false edges where the "
-                "coefficients are the same; where columns may be in other units, use "
+                f"Spreads differ between parties {different}, if errors are normal. That makes no false "
+                "edges where the coefficients are the same; where columns may be in other units, use "
                 "site_effects='means and scales'."
             )
         return found
