@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -191,6 +194,47 @@ def test_several_runs_are_compared(browser: Browser, tmp_path: Path) -> None:
     set_value(browser, "header select", "1", "change")
     assert browser.run("document.querySelectorAll('#pairs tbody tr').length") == 2
     assert browser.problems == []
+
+
+def test_a_page_follows_a_run_and_becomes_its_report(browser: Browser, tmp_path: Path) -> None:
+    simulate.linear(simulate.dag(4, n_edges=3, random_state=1), n=60, random_state=1).to_csv(
+        tmp_path / "data.csv", index=False
+    )
+    go = tmp_path / "go"
+    slow = (
+        "import sys, time, pathlib\nfrom polydag import progress\n"
+        "from polydag.learners import EqualVariance\n"
+        "fit = EqualVariance._fit\n"
+        "def waiting(self, source):\n"
+        "    progress.report('waiting', 2, 5, 'for the test')\n"
+        f"    while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n"
+        "    fit(self, source)\n"
+        "EqualVariance._fit = waiting\nfrom polydag.__main__ import main\nmain()\n"
+    )
+    run = ["fit", "data.csv", "--method", "equal-variance", "--seed", "1", "--out", "run", "--watch"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", slow, *run],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        url = line.split()[-1]
+        assert url.startswith("http://127.0.0.1:")
+        assert len(url.partition("token=")[2]) >= 32
+        browser.open(url)
+        browser.wait("/2 of 5 for the test/.test(document.body.innerText)")
+        assert "interrupted" in browser.run("document.body.innerText")
+        go.touch()
+        browser.wait("document.querySelectorAll('#pairs tbody tr').length > 0")
+        assert browser.run("document.querySelectorAll('#partial').length") == 0
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130  # ended by Ctrl-C
 
 
 @pytest.mark.parametrize("names", [[], ["alone"]], ids=["empty", "one node"])

@@ -8,7 +8,7 @@ The algorithms on plain arrays are in `polydag.orientation`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from polydag import orientation
 from polydag.arrays import Array, Mask
 from polydag.errors import DataError
 from polydag.printing import rounded_repr
+
+if TYPE_CHECKING:
+    from polydag.plot import Picture
 
 
 class Edge(NamedTuple):
@@ -294,6 +297,18 @@ class Graph:
         """These edges with other orientations; each edge keeps its weight, whatever its direction."""
         both = np.where(self._adjacency, self._weights, self._weights.T)
         return Graph(adjacency, self._names, np.where(adjacency, both, 0.0))
+
+    def plot(self, top: int | None = None) -> Picture:
+        """A picture, which a notebook shows; of more than 60 nodes the strongest edges, or the `top` ones."""
+        from polydag.plot import picture
+
+        return picture(self, top=top)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
+
+    def _repr_html_(self) -> str:
+        return self.plot()._repr_html_()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):

@@ -22,10 +22,10 @@ _SECONDS = 30  # between lines, and before the first one
 
 
 @contextmanager
-def displayed_progress(*, quiet: bool) -> Iterator[None]:
-    """Display what is reported inside the block, on stderr."""
+def displayed_progress(*, quiet: bool, also: Listener | None = None) -> Iterator[None]:
+    """Display what is reported inside the block, on stderr; `also` listens too."""
     if quiet or not sys.stderr.isatty():
-        with listening(_Logged(None if quiet else _Lines())):
+        with listening(_Logged(None if quiet else _Lines(), also)):
             yield
         return
     from rich.console import Console
@@ -39,7 +39,7 @@ def displayed_progress(*, quiet: bool) -> Iterator[None]:
     )
     with (
         Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars,
-        listening(_Logged(_Bars(bars))),
+        listening(_Logged(_Bars(bars), also)),
     ):
         yield
 
@@ -52,16 +52,16 @@ def _word(step: Step) -> str:
 class _Logged:
     """Logs where a task begins, and passes every step on."""
 
-    def __init__(self, after: Listener | None) -> None:
-        self._after = after
+    def __init__(self, *after: Listener | None) -> None:
+        self._after = [listener for listener in after if listener is not None]
         self._seen: set[str] = set()
 
     def __call__(self, step: Step) -> None:
         if step.task not in self._seen:
             self._seen.add(step.task)
             _log.info("%s", step.task)
-        if self._after is not None:
-            self._after(step)
+        for listener in self._after:
+            listener(step)
 
 
 class _Bars:

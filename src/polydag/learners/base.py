@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
 from polydag.graph import Edge, Graph
 from polydag.parameters import Constraint, Settings, check_all
+from polydag.plot import Picture, picture
 from polydag.regression import Coefficients, coefficients
 from polydag.regression.coefficients import from_weights
 from polydag.regression.held_out import mean_log_likelihood
@@ -156,6 +158,21 @@ class StructureLearner(Estimator, ABC):
                 f"{', '.join(held_out.names)}."
             )
         return mean_log_likelihood(self.graph_, self._moments, held_out)
+
+    def plot(self, top: int | None = None) -> Picture:
+        """A picture of the learned graph, with its probabilities if there are any; see `Graph.plot`."""
+        posterior = getattr(self, "posterior_", None)
+        return picture(self.graph_, None if posterior is None else posterior.probabilities, top)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: the parameters of an estimator, and once fitted its graph and notes."""
+        from sklearn.utils import estimator_html_repr
+
+        shown = str(estimator_html_repr(self))
+        if not hasattr(self, "graph_"):
+            return shown
+        notes = "".join(f"<li>{escape(note)}</li>" for note in getattr(self, "notes_", ()))
+        return f"{shown}{self.plot()._repr_html_()}" + (f"<ul>{notes}</ul>" if notes else "")
 
     @property
     def weights_(self) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from polydag.graph import Edge, Graph
 if TYPE_CHECKING:
     import pandas as pd
 
+    from polydag.plot import Picture
+
 
 def either_way(P: Array) -> Array:
     """The probability of an edge in either direction; the last two axes are `i, j`.
@@ -108,6 +110,15 @@ class Posterior:
         labels = [self.names[v] for v in self.candidates[node]]
         parents = [tuple(labels[p] for p in row if p >= 0) for row in self.sets[order]]
         return pd.DataFrame({"parents": parents, "probability": own[order]})
+
+    def plot(self, threshold: float = 0.5, top: int | None = None) -> Picture:
+        """A picture of the edges above the threshold; see `Graph.plot`."""
+        from polydag.plot import picture
+
+        return picture(self.graph(threshold), self.probabilities, top)
+
+    def _repr_html_(self) -> str:
+        return self.plot()._repr_html_()
 
     def graph(self, threshold: float = 0.5) -> Graph:
         """The DAG of the edges with a probability above the threshold, weighted by their probabilities.

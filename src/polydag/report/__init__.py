@@ -3,5 +3,6 @@
 from polydag.report.page import page
 from polydag.report.run_files import RunFiles, read_folder
 from polydag.report.view import View, view_of
+from polydag.report.widget import explore
 
-__all__ = ["RunFiles", "View", "page", "read_folder", "view_of"]
+__all__ = ["RunFiles", "View", "explore", "page", "read_folder", "view_of"]

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.report import course
 from polydag.report.layout import layout_of
-from polydag.report.pairs import Pair, Pairs, pairs_of
+from polydag.report.pairs import LEAST, PROBABILITY, Pair, Pairs, pairs_of
 from polydag.report.run_files import GRAPH, LOG, RESULT, TRUTH, Row, RunFiles, number
 from polydag.report.sites import sites
 from polydag.report.trust import sentences
@@ -64,21 +65,34 @@ def _title(study: dict[str, Any]) -> str:
     return f"{study.get('method', 'run')} on {data[0]}{more}" if data else str(study.get("method", "run"))
 
 
-def graph_view(graph: Graph, name: str = "") -> View:
+def graph_view(graph: Graph, probabilities: Array | None = None) -> View:
     """The view of a graph that belongs to no run, for notebooks."""
-    pairs = tuple(
-        Pair(i, j, int(A[i, j]) + 2 * int(A[j, i]), weight=float(W[i, j] or W[j, i]))
-        for A, W in ((graph.adjacency, graph.weights),)
-        for i, j in np.argwhere(np.triu(A | A.T)).tolist()
-    )
+    A, W = graph.adjacency, graph.weights
+    joined, kind = A | A.T, ""
+    if probabilities is not None:
+        joined, kind = joined | (probabilities + probabilities.T >= LEAST), PROBABILITY
+    pairs = []
+    for i, j in np.argwhere(np.triu(joined, 1)).tolist():
+        pair = Pair(i, j, int(A[i, j]) + 2 * int(A[j, i]))
+        if probabilities is None:
+            pair = pair._replace(weight=float(W[i, j] or W[j, i]))
+        else:
+            there, back = float(probabilities[i, j]), float(probabilities[j, i])
+            pair = pair._replace(adjacent=min(1.0, there + back), forward=there, backward=back)
+        pairs.append(pair)
+    own = _graph("", graph, Pairs(kind, tuple(pairs)))
+    return {**waiting(""), "partial": "", "nodes": list(graph.names), "graphs": [own]}
+
+
+def waiting(name: str) -> View:
+    """The view of a run that has nothing to show yet."""
     return {
-        **{key: [] for key in ("data", "log", "charts", "facts", "correlations", "trust")},
-        **dict.fromkeys(("method", "shape", "partial"), ""),
+        **{key: [] for key in ("data", "log", "charts", "facts", "correlations", "trust", "nodes", "graphs")},
+        **dict.fromkeys(("method", "shape"), ""),
         **dict.fromkeys(("seed", "rows", "sites", "difference", "truth")),
         "name": name,
+        "partial": "This run has just begun.",
         "measures": {},
-        "nodes": list(graph.names),
-        "graphs": [_graph("", graph, Pairs("", pairs))],
     }
 
 

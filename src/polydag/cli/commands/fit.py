@@ -30,6 +30,10 @@ def command(
     ] = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve a page on this machine that follows the run, until Ctrl-C."),
+    ] = False,
     force: Force = False,
     output: OutputFormat = Format.text,
     quiet: Quiet = False,
@@ -52,26 +56,28 @@ def command(
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
     from polydag.cli.results import document, show
+    from polydag.cli.watching import watched
     from polydag.errors import NotConvergedError
 
     recorded = _study(config, options.pop("shape", None), given_options(options))
     true = read_graph(truth) if truth else None
     folder = out or _default_out(recorded, resume)
-    with displayed_progress(quiet=quiet), compilation_reported():
-        result = runs.perform(
-            recorded.config,
-            folder,
-            force=force,
-            resume=resume,
-            expected=recorded.sha256,
-            expected_by=str(config),
-            truth=true,
-        )
-    found = metrics.compare(true=true, estimate=result.graph) if true else None
-    if output is Format.json:
-        as_json(document(result, folder, found))
-    else:
-        show(result, folder, found)
+    with watched(folder, watch) as page:
+        with displayed_progress(quiet=quiet, also=page), compilation_reported():
+            result = runs.perform(
+                recorded.config,
+                folder,
+                force=force,
+                resume=resume,
+                expected=recorded.sha256,
+                expected_by=str(config),
+                truth=true,
+            )
+        found = metrics.compare(true=true, estimate=result.graph) if true else None
+        if output is Format.json:
+            as_json(document(result, folder, found))
+        else:
+            show(result, folder, found)
     if not result.converged:
         raise NotConvergedError(
             f"{result.config.method} did not converge; do not rely on this graph. The run folder is {folder}."
