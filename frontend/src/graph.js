@@ -24,8 +24,8 @@ export function pairPanel(pair, graph, names) {
   const rows = [];
   if (graph.kind) {
     rows.push([`${confidence} of a connection`, share(pair.adjacent)]);
+    if (pair.low !== null) rows.push(["Its 95 % interval", `${share(pair.low)} to ${share(pair.high)}`]);
     if (pair.forward !== null) rows.push([`${confidence} of ${a} → ${b}`, share(pair.forward)], [`${confidence} of ${b} → ${a}`, share(pair.backward)]);
-    if (pair.low !== null) rows.push(["95 % interval of the frequency", `${share(pair.low)} to ${share(pair.high)}`]);
   }
   if (pair.weight !== null) rows.push(["Coefficient", shown(pair.weight)]);
   if (pair.weightLow !== null) rows.push(["Its 95 % interval", `${shown(pair.weightLow)} to ${shown(pair.weightHigh)}`]);
@@ -93,7 +93,7 @@ export class GraphView {
       button("Save SVG", () => download("graph.svg", this.svg(), "image/svg+xml")),
       button("Save PDF", () => this.print()));
     this.canvas = el("div", { class: "canvas", tabIndex: 0, role: "application", onkeydown: (event) => this.key(event) });
-    this.panel = el("aside", { class: "panel", "aria-live": "polite" }, el("p", { class: "hint" }, "Choose an edge, or a pair in the table below, to see what is known about it."));
+    this.panel = el("aside", { class: "panel", tabIndex: 0, "aria-label": "The chosen pair", "aria-live": "polite" }, el("p", { class: "hint" }, "Choose an edge, or a pair in the table below, to see what is known about it."));
     this.element = el("div", { class: "graph" }, this.tools, this.count, el("div", { class: "split" }, this.canvas, this.panel), this.legend(), this.buttons);
   }
 
