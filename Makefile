@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -110,6 +110,9 @@ bench-linked-paper: $(VENV)/.bench  ## The linked-rows paper's tables (needs POL
 	@$(BIN)/polydag reproduce linked --table 3 --table 4 --seeds 3 --out runs/linked-real --force
 	@$(BIN)/polydag reproduce linked --preset published --table 1 --table 2 --seeds 3 --out runs/linked-published --force
 	@$(BIN)/python benchmarks/linked_paper.py runs/linked-ours runs/linked-real runs/linked-published
+
+bench-report: $(VENV)/.test  ## The size and speed of reports, in Chromium
+	@$(BIN)/python benchmarks/report.py
 
 report-assets:  ## Build the report's script from frontend/ (needs Node.js)
 	@cd frontend && npm ci --silent && npm run --silent build

@@ -118,6 +118,7 @@ export class GraphView {
       hideEdgesOnViewport: this.pairs.length > 3000, pixelRatio: this.names.length > 200 ? 1 : "auto",
     });
     this.made = new Set();
+    this.drawnIds = new Set();
     this.cy.on("tap", "edge", ({ target }) => this.choose(this.pairs[target.data("pair")]));
     this.cy.on("tap", "node", ({ target }) => { this.search.value = target.data("name"); this.focusOn(target.data("node"), { stay: true }); });
     this.cy.on("dragfree", "node", ({ target }) => target.addClass("pinned"));
@@ -183,13 +184,15 @@ export class GraphView {
     const hide = this.names.length > MANY_NODES;
     this.cy.batch(() => {
       this.cy.add(shownPairs.filter((pair) => !this.made.has(pair.id)).map((pair) => { this.made.add(pair.id); return this.edge(pair, theme); }));
-      this.cy.edges().forEach((edge) => { edge.toggleClass("off", !ids.has(edge.data("pair"))); });
+      for (const id of this.drawnIds) if (!ids.has(id)) this.cy.getElementById(`p${id}`).addClass("off");
+      for (const id of ids) if (!this.drawnIds.has(id)) this.cy.getElementById(`p${id}`).removeClass("off");
       this.cy.nodes().forEach((node) => {
-        const i = node.data("node");
-        node.toggleClass("off", inside ? !inside.has(i) : hide && !linked.has(i));
-        node.toggleClass("centre", i === this.focus);
+        const i = node.data("node"), off = inside ? !inside.has(i) : hide && !linked.has(i);
+        if (node.hasClass("off") !== off) node.toggleClass("off", off);
+        if (node.hasClass("centre") !== (i === this.focus)) node.toggleClass("centre", i === this.focus);
       });
     });
+    this.drawnIds = ids;
     this.now = { pairs: shownPairs, nodes: inside ? [...inside] : this.names.map((_, i) => i).filter((i) => !hide || linked.has(i)) };
     this.report(shownPairs, hide && !inside ? this.names.length - linked.size : 0);
   }
