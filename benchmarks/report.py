@@ -3,7 +3,8 @@
     python benchmarks/report.py
 
 `open_ms` is the load event of the page, `slider_ms` the slowest of seven moves of the threshold over all
-edges, and `frame_ms` the same until the next frame is painted; each is the median of five loads, in wall time.
+edges, and `frame_ms` the same until the next frame is painted; each is the median of five loads, in wall
+time.
 """
 
 from __future__ import annotations
