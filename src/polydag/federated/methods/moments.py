@@ -138,9 +138,13 @@ class Moments:
             off = arrays[f"sums[{label}]"] / mass if mass > 0 else np.zeros(len(self.names))
             # A party that is centred counts one row less; the common mean is not lost.
             rows = n + 1 if adjustment.centres and not targets else n
-            parts[targets] = GaussianStats(
-                rows, about + off, scatter - mass * np.outer(off, off), self.names, mass
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                scatter = scatter - mass * np.outer(off, off)
+            if not np.isfinite(scatter).all():
+                raise DataError(
+                    "The sums over the parties are too large: a party has sent no moments of data."
+                )
+            parts[targets] = GaussianStats(rows, about + off, scatter, self.names, mass)
         if not parts:
             raise DataError("No party has any rows.")
         if adjustment.centres and sum(part.n for part in parts.values()) < 2:

@@ -20,6 +20,7 @@ from typing import Self
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.errors import DataError
 from polydag.federated.models.site_effects import COLUMNS, OVERALL, UNCHANGED, Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State, Total
@@ -30,6 +31,7 @@ COSTLY = 0.1  # the share of the rows from which on the cost of centring is wort
 _LARGEST = 0.98  # the correlation of two rows of a party
 _LOST = 1e10  # the squared mean over the variance
 _SHOWN = 5
+_MOST_PARTIES = 1e9  # more is no count but noise
 COMPARE, QUESTION, ADJUSTMENT = "compare", "question", "adjustment"
 
 
@@ -96,7 +98,13 @@ class Comparison:
     @classmethod
     def of(cls, names: tuple[str, ...], arrays: Arrays) -> Self:
         """From summed arrays."""
-        return cls(names, *(np.asarray(arrays[name]) for name in comparison_shapes(len(names))))
+        found = cls(names, *(np.asarray(arrays[name]) for name in comparison_shapes(len(names))))
+        if not (1 <= found.parties < _MOST_PARTIES and found.masses[1] > 0):
+            raise DataError(
+                f"The sums over the parties count {found.parties:g} parties with {found.masses[1]:g} rows: a "
+                "contribution was damaged on its way. Run the study again."
+            )
+        return found
 
     @property
     def arrays(self) -> dict[str, Array]:
