@@ -14,8 +14,9 @@ def findings(model: Any, source: Any) -> Findings:
     from polydag.sources.kinds_notes import kinds_in_words, kinds_notes
 
     used = getattr(model, "kinds_", {})
-    inferred = () if isinstance(source, Tasks) else kinds_notes(as_source(source), used)
+    several = isinstance(source, Tasks) or hasattr(source, "parties")  # the notes of parties are said there
+    inferred = () if several else kinds_notes(as_source(source), used)
     labels = "discrete" in used.values()
     words = (f"{kinds_in_words(used)}.",) if labels else ()
-    gaps = getattr(source, "gaps_notes", ())
+    gaps = () if several else getattr(source, "gaps_notes", ())
     return Findings(first_notes=(*words, *inferred, *gaps), kinds=used)
