@@ -132,10 +132,11 @@ def test_a_family_that_fits_anything_is_worth_nothing() -> None:
     assert score.local_score(0, [1, 2, 3, 4]) == gains[1] == -math.inf
 
 
-def sequential_t(X: NDArray[np.float64], nu: NDArray[np.float64], mu: float, dof: float, t: float) -> float:
+def sequential_t(
+    X: NDArray[np.float64], nu: NDArray[np.float64], mu: float, dof: float, T: NDArray[np.float64]
+) -> float:
     """The log marginal likelihood under a normal-Wishart prior, one multivariate t after the other."""
     d = X.shape[1]
-    T = t * np.eye(d)
     total = 0.0
     for x in X:
         free = dof - d + 1
@@ -147,25 +148,45 @@ def sequential_t(X: NDArray[np.float64], nu: NDArray[np.float64], mu: float, dof
     return float(total)
 
 
-@given(seed=seeds, alpha_mu=st.floats(0.5, 3), more=st.floats(0.5, 4), d=st.integers(1, 3))
-@settings(max_examples=15, deadline=None)
-def test_bge_is_the_product_of_its_predictions(seed: int, alpha_mu: float, more: float, d: int) -> None:
+@given(
+    seed=seeds, alpha_mu=st.floats(0.5, 3), more=st.floats(0.5, 4), d=st.integers(1, 3), full=st.booleans()
+)
+@settings(max_examples=20, deadline=None)
+def test_bge_is_the_product_of_its_predictions(
+    seed: int, alpha_mu: float, more: float, d: int, full: bool
+) -> None:
     X = gaussian_rows(seed, n=8, d=d)
     alpha_w = d + 1 + more
-    score = make_score("bge", GaussianStats.from_data(X), alpha_mu=alpha_mu, alpha_w=alpha_w)
+    T = np.cov(gaussian_rows(seed + 1, n=20, d=d), rowvar=False).reshape(d, d) if full else 0.7 * np.eye(d)
+    given = {"alpha_mu": alpha_mu, "alpha_w": alpha_w, "prior_matrix": T if full else 0.7}
+    score = make_score("bge", GaussianStats.from_data(X), **given)
     complete = np.triu(np.ones((d, d), dtype=bool), 1)
-    t = alpha_mu * more / (alpha_mu + 1)
-    expected = sequential_t(X, X.mean(axis=0), alpha_mu, alpha_w, t)
+    expected = sequential_t(X, X.mean(axis=0), alpha_mu, alpha_w, T)
     assert total_score(score, complete) == pytest.approx(expected, rel=1e-8)
     # A subset has the prior's marginal: as many degrees of freedom fewer as there are variables fewer.
-    alone = sequential_t(X[:, :1], X[:, :1].mean(axis=0), alpha_mu, alpha_w - d + 1, t)
+    alone = sequential_t(X[:, :1], X[:, :1].mean(axis=0), alpha_mu, alpha_w - d + 1, T[:1, :1])
     assert score.local_score(0, []) == pytest.approx(alone, rel=1e-8)
 
 
 def test_bge_defaults() -> None:
     stats = GaussianStats.from_data(gaussian_rows(0))
-    default, written = make_score("bge", stats), make_score("bge", stats, alpha_mu=1.0, alpha_w=stats.d + 2)
-    assert default.local_score(0, [1, 2]) == written.local_score(0, [1, 2])
+    default = make_score("bge", stats)
+    written = make_score("bge", stats, alpha_mu=1.0, alpha_w=stats.d + 2, prior_matrix=np.eye(stats.d))
+    assert default.local_score(0, [1, 2]) == pytest.approx(written.local_score(0, [1, 2]), rel=1e-12)
+
+
+def test_a_matrix_as_the_prior_of_bge() -> None:
+    stats = GaussianStats.from_data(gaussian_rows(0))
+    T = np.cov(gaussian_rows(1), rowvar=False)
+    score = make_score("bge", stats, prior_matrix=T)
+    sets = ParentSets(np.array([1, 2]), np.array([-1, 3]), np.array([0, 1]))
+    gains = score.gains(0, np.array([4]), sets, np.ones((2, 1), dtype=bool))[:, 0]
+    expected = [score.local_score(0, [*own, 4]) - score.local_score(0, own) for own in ([1, 2], [1, 2, 3])]
+    np.testing.assert_allclose(gains, expected, rtol=1e-9)
+    with pytest.raises(UsageError, match="prior_matrix must be a number above 0 or a symmetric"):
+        make_score("bge", stats, prior_matrix=-T)
+    with pytest.raises(UsageError, match=r"has the shape \(2, 2\), but there are"):
+        make_score("bge", stats, prior_matrix=np.eye(2))
 
 
 def urn(name: str, X: NDArray[np.int64], arity: int, parents: NDArray[np.int64], sizes: list[int]) -> float:

@@ -83,8 +83,8 @@ def make_score(name: str, statistics: Any, **options: Any) -> Score:
     statistics : GaussianStats, CountTables, MixedStats, or Regimes of one of them
         The data.
     **options
-        Options of the score: `penalty` (bic, dg), `alpha_mu`, `alpha_w` (bge), `equivalent_sample_size`
-        (bdeu, bds).
+        Options of the score: `penalty` (bic, dg), `alpha_mu`, `alpha_w`, `prior_matrix` (bge),
+        `equivalent_sample_size` (bdeu, bds).
     """
     return _spec(name).make(statistics, **options)
 
