@@ -185,7 +185,15 @@ def study() -> None:
         for name, group in simulated().items()
     }
     wall, cpu = time.perf_counter(), cpu_of_all()
-    model = MultitaskDiscovery(max_parents=2, method="mcmc", max_candidates=None, n_jobs=2, random_state=0)
+    model = MultitaskDiscovery(
+        transfer="family",
+        score="k2",
+        max_parents=2,
+        method="mcmc",
+        max_candidates=None,
+        n_jobs=2,
+        random_state=0,
+    )
     with warnings.catch_warnings(), listening(told):
         warnings.simplefilter("ignore")
         model.fit(frames)

@@ -62,7 +62,7 @@ def test_what_a_fitted_model_holds(rows: pd.DataFrame) -> None:
     assert ((P > 0.5) == inside).all() or len(model.pruned_)
     assert model.converged_
     assert model.best_graph_.is_dag
-    score = make_score("bdeu", DiscreteCounts.from_data(rows))
+    score = make_score("bdeu", DiscreteCounts.from_data(rows), equivalent_sample_size=4.0)
     table = with_prior(family_table(score, 2))
     sums = [
         table.scores[j, table.index(j, np.flatnonzero(model.best_graph_.adjacency[:, j]))] for j in range(8)
@@ -167,8 +167,9 @@ def test_candidates_are_reported(rows: pd.DataFrame, monkeypatch: pytest.MonkeyP
 
 
 def test_pruning_keeps_what_matters(rows: pd.DataFrame) -> None:
-    full = BayesianDiscovery(score="bdeu", max_parents=2).fit(rows).posterior_.probabilities
-    few = BayesianDiscovery(score="bdeu", max_parents=2, max_candidates=5).fit(rows).posterior_.probabilities
+    learner = BayesianDiscovery(score="bdeu", max_parents=2, equivalent_sample_size=1.0)
+    full = learner.fit(rows).posterior_.probabilities
+    few = learner.set_params(max_candidates=5).fit(rows).posterior_.probabilities
     assert np.array_equal(full > 0.5, few > 0.5)
 
 
@@ -295,5 +296,5 @@ def test_exact_posterior_of_the_same_table(rows: pd.DataFrame) -> None:
     """The estimator adds nothing to what its pieces compute."""
     table = with_prior(family_table(make_score("k2", DiscreteCounts.from_data(rows)), 3), "uniform")
     expected = exact_posterior(table).probabilities
-    found = BayesianDiscovery(structure_prior="uniform").fit(rows).posterior_.probabilities
+    found = BayesianDiscovery(score="k2", structure_prior="uniform").fit(rows).posterior_.probabilities
     np.testing.assert_array_equal(found, expected)

@@ -74,7 +74,7 @@ def test_numbers_get_the_score_for_numbers_or_levels(numbers: str, tmp_path: Pat
     assert runs.read_config(tmp_path / "a").config.settings["score"] == "bge"
     code, said = fit(numbers, "--discretize", "quantile:3", "--out", tmp_path / "b")
     assert code == 0, said
-    assert runs.read_config(tmp_path / "b").config.settings["score"] == "k2"
+    assert runs.read_config(tmp_path / "b").config.settings["score"] == "bdeu"
     code, said = fit(numbers, "--set", "score=k2", "--out", tmp_path / "c")
     assert code == 3
     assert "--discretize quantile:4" in " ".join(said.split())

@@ -103,7 +103,12 @@ def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fi
     transfer = {"STL": "none", "POOL": "pool"}.get(method, "family")
     normaliser: Any = "truncated" if method == "MTL, truncated" else "all"
     model = MultitaskDiscovery(
-        transfer=transfer, normaliser=normaliser, max_parents=3, random_state=0, **bench.settings
+        transfer=transfer,
+        normaliser=normaliser,
+        score="k2",
+        max_parents=3,
+        random_state=0,
+        **bench.settings,
     )
     return fitted(model, list(tables))
 

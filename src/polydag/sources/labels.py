@@ -40,7 +40,9 @@ def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError
         what = f"holds numbers by its kind ({different} different ones)"
         labelled = f"say that its numbers are labels (on the command line --kind {numbers[0]}=discrete), "
     return DataError(
-        f"Column {numbers[0]}{more} {what}, but the score {score} is for labels. Cut such columns "
-        f"into levels (discretize='quantile:4'; on the command line --discretize quantile:4), {labelled}or "
-        "use the score bge for numbers."
+        f"Column {numbers[0]}{more} {what}, but the score {score} is for labels. Use the score bge "
+        "for numbers, or dg for numbers and labels (score='bge'; on the command line --set score=bge), "
+        f"{labelled}or cut such "
+        "columns into levels, which loses much of what they say (discretize='quantile:4'; on the command "
+        "line --discretize quantile:4)."
     )

@@ -16,7 +16,7 @@ from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
-from polydag.posterior import edge_probabilities, exact_posterior, with_prior
+from polydag.posterior import edge_probabilities, exact_posterior, family_table, with_prior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
 from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.several_scores import candidate_table, tables_of
@@ -29,18 +29,28 @@ from polydag.posterior.transfer import (
     NORMALISERS,
     Averaged,
     Fixed,
+    Relatedness,
     TransferPrior,
     family_form,
     theorem1,
 )
-from polydag.posterior.transfer.differences import Differences, from_joint, from_marginals, from_pool
+from polydag.posterior.transfer.common_network import joint_fits, require_joint_memory
+from polydag.posterior.transfer.differences import (
+    Differences,
+    from_joint,
+    from_marginals,
+    from_pool,
+    from_related,
+)
+from polydag.posterior.transfer.related_families import related_families
 from polydag.posterior.transfer.theorem1 import require_joint_fit
 from polydag.progress import report
-from polydag.scores import kind_of
+from polydag.scores import Score, kind_of
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks
+from polydag.stats.regimes import standardized
 
-TRANSFERS = ("family", "theorem1", "none", "pool")
+TRANSFERS = ("learned", "family", "theorem1", "none", "pool")
 
 
 class MultitaskDiscovery(StructureLearner):
@@ -48,11 +58,14 @@ class MultitaskDiscovery(StructureLearner):
 
     Parameters
     ----------
-    transfer : {"family", "theorem1", "none", "pool"}
-        "family": the families of each task are weighted by the scores of similar families in the other tasks;
-        for any number of variables. "theorem1": tasks share an order, and the prior depends on the
-        predecessors; exact, for up to about 20 variables, with joint probabilities of differences. "none":
-        every task alone. "pool": all rows as one task.
+    transfer : {"learned", "family", "theorem1", "none", "pool"}
+        "learned": which tasks are related, and how closely, is learned from their rows: unrelated tasks are
+        left alone. Exact, with joint probabilities of differences, for up to about 20 variables; for more,
+        the families of each task are weighted as in "family", as far as tasks are related. "family": the
+        families of each task are weighted by the scores of similar families in the other tasks; for any
+        number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
+        exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
+        alone. "pool": all rows as one task.
     lambda_ : float or "average"
         How similar tasks are assumed to be, from 0 (unrelated) to 1; averaged over by default.
     normaliser : {"all", "truncated"}
@@ -64,7 +77,8 @@ class MultitaskDiscovery(StructureLearner):
     transfer_prior : TransferPrior, optional
         A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
     score : str
-        A name in `polydag.scores.SCORES`: "k2", "bdeu" and "bds" are for labels, "bge" and "bic" for numbers.
+        A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
+        "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
     score_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -106,12 +120,17 @@ class MultitaskDiscovery(StructureLearner):
         The edges of each task above the threshold.
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
-        task, in all of them, in one and no other. The basis is "joint" for "theorem1", "one network for all"
-        for "pool" and "product of marginals" otherwise. With "joint" each task has its own view of what all
-        tasks share, `shared from <task>`; `shared` is the smallest of these.
+        task, in all of them, in one and no other. The basis is "joint" for "learned" and "theorem1", "one
+        network for all" for "pool" and "product of marginals" otherwise. With "theorem1" each task has its
+        own view of what all tasks share, `shared from <task>`; `shared` is the smallest of these.
     connections_ : DataFrame
         The same for connections, which are edges in either direction, with the columns first and second in
         place of source and target. Compare tasks by these where the data do not determine directions.
+    relatedness_ : DataFrame
+        With "learned", the probability that two tasks are related, task by task.
+    ways_ : dict
+        With "learned", the expected share of pairs of tasks that are separate, of one population, of the same
+        network, or of networks that deviate from a common one.
     graph_ : Graph
         The edges whose mean probability over the tasks is above the threshold.
     candidates_ : DataFrame
@@ -149,23 +168,25 @@ class MultitaskDiscovery(StructureLearner):
     differences_: pd.DataFrame
     connections_: pd.DataFrame
     candidates_: pd.DataFrame
+    relatedness_: pd.DataFrame
+    ways_: dict[str, float]
 
     def __init__(
         self,
         *,
-        transfer: str = "family",
+        transfer: str = "learned",
         lambda_: float | Literal["average"] = "average",
         normaliser: Literal["all", "truncated"] = "all",
         combination: Literal["product", "star"] = "star",
         transfer_prior: TransferPrior | None = None,
-        score: str = "k2",
+        score: str = "bdeu",
         score_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
         chains: Chains = DEFAULT_CHAINS,
         edge_prior: Any = None,
-        equivalent_sample_size: float = 1.0,
+        equivalent_sample_size: float = 4.0,
         max_candidates: int | Literal["auto"] | None = "auto",
         discretize: str | None = None,
         threshold: float = 0.5,
@@ -219,7 +240,9 @@ class MultitaskDiscovery(StructureLearner):
         self.candidates_ = candidate_table(pruned, names)
         own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
         self.tasks_ = tuple(source)
-        if transfer == "theorem1":
+        if transfer == "learned":
+            found = self._learned(plain, stats, edge_prior, masks)
+        elif transfer == "theorem1":
             found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
         else:
             if transfer == "family":
@@ -272,6 +295,8 @@ class MultitaskDiscovery(StructureLearner):
                     "transfer='theorem1' is always exact; use transfer='family' with method='mcmc'."
                 )
             require_joint_fit(n, tasks, self._memory())
+        elif transfer == "learned" and self.method == "exact":
+            require_joint_memory(n, self._memory())
         elif self.method == "exact":
             require_fit(n, self._memory())
 
@@ -291,6 +316,61 @@ class MultitaskDiscovery(StructureLearner):
 
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
+
+    def _learned(
+        self,
+        plain: list[FamilyTable],
+        stats: list[Any],
+        edge_prior: Array | None,
+        masks: Masks,
+    ) -> Differences:
+        """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
+        names, first = plain[0].names, plain[0]
+        none = first.with_scores(np.zeros_like(first.scores))
+        prior = with_prior(none, self.structure_prior, edge_prior=edge_prior, masks=masks)
+        allowed = with_prior(none, "uniform", masks=masks)
+        ruled_out = not np.isfinite(allowed.scores).all()
+        scores = [t.with_scores(t.scores + allowed.scores) for t in plain]
+        fit = joint_fits(first.n, len(plain), first.max_parents, self._memory())
+        if self.method == "mcmc" or first.is_pruned or not (fit or self.method == "exact"):
+            tables, relatedness = related_families(prior, scores)
+            self.relatedness_ = self._by_task(relatedness)
+            return self._separate(tables, names, one_for_all=False)
+        learner = Relatedness(
+            prior,
+            scores,
+            lambda members: self._pooled_table(
+                [stats[k] for k in members], [plain[k] for k in members], masks
+            ),
+            normal=[allowed] if ruled_out else (),
+            n_jobs=self.n_jobs,
+            memory=self._memory(),
+        )
+        found = learner.learn()
+        self.relatedness_ = self._by_task(found.relatedness)
+        self.ways_ = found.ways
+        self.posteriors_ = [
+            Posterior(names, P, "exact", log_evidence=found.edges.log_evidence) for P in found.edges.edges
+        ]
+        return from_related(names, self.tasks_, found)
+
+    def _by_task(self, values: Array) -> pd.DataFrame:
+        return pd.DataFrame(values, index=list(self.tasks_), columns=list(self.tasks_))
+
+    def _pooled_table(self, stats: list[Any], tables: list[FamilyTable], masks: Masks) -> FamilyTable:
+        """The scores of some tasks' rows as those of one population.
+
+        Numbers are standardised within each task, so that means and scales, which studies and units change,
+        say nothing about populations: without any edges, one population is as probable as several.
+        """
+        if kind_of(self.score) == "labels":
+            score = posterior_score(self, pooled(stats))
+            return _family_table(score, tables[0], masks, self.n_jobs)
+        numbers = kind_of(self.score) == "numbers"
+        whole = pooled([standardized(part) if numbers else part for part in stats])
+        table = _family_table(posterior_score(self, whole, as_given=True), tables[0], masks, self.n_jobs)
+        margins = sum(t.scores[:, 0] for t in tables) - table.scores[:, 0]
+        return table.with_scores(table.scores + margins[:, None])
 
     def _joint(
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
@@ -362,6 +442,11 @@ class MultitaskDiscovery(StructureLearner):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def _family_table(score: Score, like: FamilyTable, masks: Masks, n_jobs: int) -> FamilyTable:
+    found = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=n_jobs)
+    return with_prior(found, "uniform", masks=masks)
 
 
 def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Which tasks contain an edge: all, one and no other, one and not another.
 
-`[k, i, j]` is the probability that `i -> j` is in task k. Only the form of Theorem 1 has joint probabilities
-of several tasks; otherwise tasks are treated as independent given their marginals, and the result says so.
+`[k, i, j]` is the probability that `i -> j` is in task k. Tasks around a common network, and the form of
+Theorem 1, have joint probabilities of several tasks; otherwise tasks are treated as independent given their
+marginals, and the result says so.
 
 Where the data do not determine directions, directed edges differ between tasks by chance. `connections` is
 about edges in either direction, of which a task has at most one, so that their probabilities add up. In the
@@ -19,6 +20,8 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.posterior.probabilities import either_way
+from polydag.posterior.transfer.common_network import JointEdges
+from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.theorem1 import Joint
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ class Differences:
         How the probabilities were computed.
     directed : bool
         Whether they are about edges, or about connections, which are in the upper triangle.
+    either : Differences, optional
+        Those of connections, where they do not follow from those of edges.
     """
 
     names: tuple[str, ...]
@@ -63,9 +68,12 @@ class Differences:
     views: Array | None = None
     together: Array | None = None
     directed: bool = True
+    either: Differences | None = None
 
     def connections(self) -> Differences:
         """The same for edges in either direction."""
+        if self.either is not None:
+            return self.either
         edges = _connections(self.edges)
         if self.basis == PRODUCT:
             return replace(from_marginals(self.names, self.tasks, edges), directed=False)
@@ -137,6 +145,17 @@ def from_marginals(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array)
 def from_pool(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> Differences:
     """Differences of one network for all tasks: there are none."""
     return Differences(names, tasks, edges, np.zeros_like(edges), edges[0], POOLED)
+
+
+def from_related(names: tuple[str, ...], tasks: tuple[str, ...], found: Related) -> Differences:
+    """Differences of tasks whose relatedness was learned: one joint posterior of all of them."""
+
+    def of(joint: JointEdges, directed: bool) -> Differences:
+        return Differences(
+            names, tasks, joint.edges, joint.unique, joint.shared, JOINT, None, joint.together, directed
+        )
+
+    return replace(of(found.edges, True), either=of(found.connections, False))
 
 
 def from_joint(names: tuple[str, ...], tasks: tuple[str, ...], views: Sequence[Joint]) -> Differences:

@@ -114,13 +114,13 @@ def theorem1(
             family_probabilities=family[:, k],
             log_evidence=evidence[k],
         )
-        others = [_by_edge(together[:, k, j], table) for j in range(tasks) if j != k]
+        others = [by_edge(together[:, k, j], table) for j in range(tasks) if j != k]
         views.append(
             Joint(
                 posterior,
                 np.array(others).reshape(-1, n, n),
-                _by_edge(unique[:, k], table),
-                _by_edge(shared[:, k], table),
+                by_edge(unique[:, k], table),
+                by_edge(shared[:, k], table),
             )
         )
     return views
@@ -155,7 +155,7 @@ def _weights(at: Array) -> float:
     return float(F[-1])
 
 
-def _by_edge(values: Array, table: FamilyTable) -> Array:
+def by_edge(values: Array, table: FamilyTable) -> Array:
     """Values at `[node, position]` rearranged to `[i, j]` for `i -> j`."""
     result = np.zeros((table.n, table.n))
     for node in range(table.n):

@@ -1,15 +1,15 @@
 """The Bayesian Gaussian equivalent score (Geiger and Heckerman 2002), as corrected by Kuipers et al. (2014).
 
-Prior: mean `ν`, precision Wishart with `α_w` degrees of freedom and the matrix `T`. With `R = T + scatter` (the
-prior mean is put at the sample mean, so that shifting a column changes nothing), a set `Y` of `l` out of `d`
-variables has the marginal likelihood
+Prior: mean `ν`, precision Wishart with `α_w` degrees of freedom and the matrix `T`. With `R = T + scatter`
+(the prior mean is put at the sample mean, so that shifting a column changes nothing), a set `Y` of `l` out of
+`d` variables has the marginal likelihood
 
     (α_μ/(N+α_μ))^{l/2} π^{-lN/2} Γ_l((N+a)/2) / Γ_l(a/2) |T_Y|^{a/2} |R_Y|^{-(N+a)/2},  a = α_w - d + l,
 
 and a family scores `log p(parents and node) - log p(parents)`. T is on the data's own scale: standardise the
 columns first (`stats.standardized()`) unless their units are meant. T = I suits standardised columns: its
-probabilities are the best calibrated over weak and strong effects (`benchmarks/calibration.py`). The choice of
-Geiger and Heckerman, `α_μ(α_w-d-1)/(α_μ+1) · I`, is half of that with the other defaults.
+probabilities are the best calibrated over weak and strong effects (`benchmarks/calibration.py`). The choice
+of Geiger and Heckerman, `α_μ(α_w-d-1)/(α_μ+1) · I`, is half of that with the other defaults.
 """
 
 from __future__ import annotations
@@ -87,14 +87,15 @@ class BGe(GaussianScore):
     alpha_w: float | None = setting(
         None, optional(number(above=0)), "degrees of freedom of the Wishart prior; above d + 1"
     )
-    prior_matrix: Any = setting(1.0, PriorMatrix(), "the Wishart prior's matrix, or t for t times the identity")
+    prior_matrix: Any = setting(
+        1.0, PriorMatrix(), "the Wishart prior's matrix, or t for t times the identity"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if np.ndim(self.prior_matrix) == 2:
-            none = GaussianTerms(
-                self._matrix(), np.zeros(self.stats.d), np.zeros(self.stats.d), self._dof() - self.stats.d, 1.0
-            )
+            zero = np.zeros(len(self.names))
+            none = GaussianTerms(self._matrix(), zero, zero, self._dof() - len(zero), 1.0)
             prior = GaussianForm.of([none] * len(self.form.terms), self.form.group)
             object.__setattr__(self, "form", RatioForm(self.form, prior))
 
@@ -137,5 +138,7 @@ class BGe(GaussianScore):
             return float(self.prior_matrix) * np.eye(d)
         matrix = np.asarray(self.prior_matrix, dtype=float)
         if matrix.shape != (d, d):
-            raise UsageError(f"The prior_matrix of BGe has the shape {matrix.shape}, but there are {d} variables.")
+            raise UsageError(
+                f"The prior_matrix of BGe has the shape {matrix.shape}, but there are {d} variables."
+            )
         return matrix

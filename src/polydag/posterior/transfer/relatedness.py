@@ -1,0 +1,376 @@
+"""How related tasks are, learned from their rows: a mixture over which tasks go together, and how closely.
+
+Tasks of a group go together in one of several ways (`Way`): the rows are of one population, the networks are
+the same, or they deviate from a common network. Each way has an exact evidence, and so have separate tasks.
+Groups are merged as in Bayesian hierarchical clustering (Heller and Ghahramani 2005): every inner node of the
+tree says with which probability its tasks are one group, and otherwise its branches are independent. Edge
+probabilities are averaged over all partitions that agree with the tree, so that unrelated tasks are left
+alone and related ones share what they have in common. The order of merging is that of Bayes factors without
+the constraint of acyclicity, which are cheap; evidences of the groups are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polydag.arrays import Array, Index
+from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.probabilities import either_way
+from polydag.posterior.transfer.common_network import (
+    CommonNetwork,
+    Deviations,
+    JointEdges,
+    one_network,
+    prior_evidence,
+)
+from polydag.posterior.transfer.family import subset_tables
+from polydag.progress import report
+
+DROPPED = 0.2  # the probability that a task lacks an edge of the common network
+ONE, SAME, SAME_OWN = "one population", "same network", "same network, own strengths"
+RELATED, RELATED_OWN = "related networks", "related networks, own strengths"
+SEPARATE = "separate"
+_HOPELESS = -30.0  # log odds of a group below which larger ones are not tried
+_NEGLIGIBLE = 1e-4  # probability below which a way or a group is left out
+
+Pooled = Callable[[Sequence[int]], FamilyTable]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Tasks that may go together, as a node of the tree.
+
+    Attributes
+    ----------
+    members : tuple of int
+        The tasks.
+    branches : tuple of Group
+        The two groups that were merged; none for a single task.
+    together : array of shape (concentrations,)
+        The probability that the tasks are one group, given that nothing joins them with others.
+    ways : dict
+        The probability of each way of going together, given that they do.
+    log_evidence : array of shape (concentrations,)
+        Of the members' rows, averaged over their partitions.
+    log_weight : array of shape (concentrations,)
+        The normaliser of the prior of these partitions.
+    """
+
+    members: tuple[int, ...]
+    branches: tuple[Group, ...]
+    together: Array
+    ways: dict[str, float]
+    log_evidence: Array
+    log_weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Related:
+    """What was learned of all tasks.
+
+    Attributes
+    ----------
+    edges, connections : JointEdges
+        The joint probabilities of all tasks' edges, averaged over partitions; and of their edges in either
+        direction, in the upper triangle. Tasks of different groups may have a connection in opposite
+        directions, so that the latter does not follow from the former.
+    relatedness : array of shape (tasks, tasks)
+        The probability that two tasks are in one group.
+    ways : dict
+        The expected share of pairs of tasks that are separate, and in each way together.
+    tree : Group
+        The groups.
+    """
+
+    edges: JointEdges
+    connections: JointEdges
+    relatedness: Array
+    ways: dict[str, float]
+    tree: Group
+
+
+class Relatedness:
+    """Learns groups of tasks from their tables of families, exactly; for few variables.
+
+    Parameters
+    ----------
+    prior : FamilyTable
+        The log prior of families.
+    tasks : sequence of FamilyTable
+        Log scores, without structure prior but `-inf` where families are ruled out.
+    pooled : callable, optional
+        The table of the rows of some tasks as one; None if rows of different tasks are never one population.
+    normal : sequence of FamilyTable
+        As in `around_common_network`.
+    """
+
+    def __init__(
+        self,
+        prior: FamilyTable,
+        tasks: Sequence[FamilyTable],
+        pooled: Pooled | None = None,
+        *,
+        normal: Sequence[FamilyTable] = (),
+        n_jobs: int = 1,
+        memory: float | None = None,
+    ) -> None:
+        self.prior, self.tasks, self.pooled = prior, list(tasks), pooled
+        self.normal, self.n_jobs, self.memory = list(normal), n_jobs, memory
+        self.log_prior = prior_evidence(prior)
+        self._found: dict[tuple[tuple[int, ...], str], JointEdges] = {}
+        self._pools: dict[tuple[int, ...], FamilyTable] = {}
+        self._sums: dict[tuple[tuple[int, ...], str], CommonNetwork] = {}
+        self.concentrations = concentrations(len(tasks))
+
+    @property
+    def ways(self) -> dict[str, float]:
+        """The ways of going together, and their prior probabilities."""
+        own = {SAME_OWN: 0.45, RELATED_OWN: 0.45}
+        if self.pooled is None:
+            return {way: w / 0.9 for way, w in own.items()}
+        return {ONE: 0.1, SAME: 0.225, SAME_OWN: 0.225, RELATED: 0.225, RELATED_OWN: 0.225}
+
+    def learn(self) -> Related:
+        """The tree of groups, and what follows for the edges."""
+        tree = self._tree()
+        concentration = np.exp(tree.log_evidence - np.logaddexp.reduce(tree.log_evidence))
+        K = len(self.tasks)
+        relatedness = np.eye(K)
+        ways = dict.fromkeys((SEPARATE, *self.ways), 0.0)
+        edges, connections = self._mixed(tree, concentration, relatedness, ways)
+        pairs = K * (K - 1) / 2
+        ways[SEPARATE] = pairs - sum(ways.values())
+        shares = {way: value / pairs if pairs else 0.0 for way, value in ways.items()}
+        order = np.argsort(tree.members)
+        return Related(_sorted(edges, order), _sorted(connections, order), relatedness, shares, tree)
+
+    def _tree(self) -> Group:
+        return merged_groups(self.prior, self.tasks, self._leaf, self._merged)
+
+    def _leaf(self, k: int) -> Group:
+        found = self._joint((k,), "alone")
+        evidence = np.full(len(self.concentrations), found.log_evidence)
+        return Group((k,), (), np.ones(len(evidence)), {"alone": 1.0}, evidence, np.log(self.concentrations))
+
+    def _merged(self, first: Group, second: Group) -> Group:
+        members = first.members + second.members
+
+        def evidences() -> dict[str, float]:
+            return {way: math.log(w) + self._evidence(members, way) for way, w in self.ways.items()}
+
+        return merged_group(first, second, self.concentrations, evidences)
+
+    def _evidence(self, members: tuple[int, ...], way: str) -> float:
+        if way not in (RELATED, RELATED_OWN):
+            return self._joint(members, way).log_evidence
+        normal = self.normal if len(self.normal) < 2 else [self.normal[k] for k in members]
+        sums = CommonNetwork(
+            self.prior, [self.tasks[k] for k in members], DROPPED, self.log_prior,
+            shared=self._pool(members) if way == RELATED else None, normal=normal,
+            n_jobs=self.n_jobs, memory=self.memory,
+        )  # fmt: skip
+        self._sums[members, way] = sums
+        return sums.log_evidence
+
+    def _joint(self, members: tuple[int, ...], way: str) -> JointEdges:
+        if (members, way) not in self._found:
+            self._found[members, way] = self._computed(members, way)
+        return self._found[members, way]
+
+    def _computed(self, members: tuple[int, ...], way: str) -> JointEdges:
+        if way in (RELATED, RELATED_OWN):
+            return self._sums.pop((members, way)).edges()
+        pool = None if way == SAME_OWN else self._pool(members)
+        tables = [self.tasks[k] for k in members]
+        if way == ONE:
+            assert pool is not None
+            return _repeated(one_network(self.prior, [pool], None, self.log_prior, self.n_jobs), len(members))
+        return one_network(self.prior, tables, pool, self.log_prior, self.n_jobs)
+
+    def _pool(self, members: tuple[int, ...]) -> FamilyTable | None:
+        if self.pooled is None or len(members) == 1:
+            return None
+        if members not in self._pools:
+            self._pools = {members: self.pooled(members)}
+        return self._pools[members]
+
+    def _mixed(
+        self, group: Group, reach: Array, relatedness: Array, ways: dict[str, float]
+    ) -> tuple[JointEdges, JointEdges]:
+        """The joint probabilities of the edges, and of the connections, of a group's members.
+
+        `reach[c]` is the probability of a concentration and that this group matters.
+        """
+        if not group.branches:
+            return _both(self._joint(group.members, "alone"))
+        joined, apart = float(reach @ group.together), reach * (1.0 - group.together)
+        total, size = float(reach.sum()), len(group.members)
+        parts = []
+        for way, share in group.ways.items():
+            ways[way] += joined * share * size * (size - 1) / 2
+            if joined * share > _NEGLIGIBLE:
+                parts.append((joined * share / total, _both(self._joint(group.members, way))))
+        where = list(group.members)
+        relatedness[np.ix_(where, where)] += joined * ~np.eye(size, dtype=bool)
+        if apart.sum() > _NEGLIGIBLE or not parts:
+            first, second = (self._mixed(branch, apart, relatedness, ways) for branch in group.branches)
+            both = (_independent(first[0], second[0]), _independent(first[1], second[1]))
+            parts.append((float(apart.sum()) / total, both))
+        return _averaged([(w, both[0]) for w, both in parts]), _averaged([(w, both[1]) for w, both in parts])
+
+
+def concentrations(tasks: int) -> Array:
+    """Those of the prior of partitions: large ones keep tasks apart. With two tasks, these are even odds."""
+    return np.array([0.25 * 4.0**j for j in range(20) if 0.25 * 4.0**j <= 2 * tasks])
+
+
+def merged_group(
+    first: Group, second: Group, concentration: Array, evidences: Callable[[], Mapping[str, float]]
+) -> Group:
+    """Two groups as branches of one; `evidences` gives the log evidence, with its prior, of each way."""
+    members = first.members + second.members
+    joined = np.log(concentration) + math.lgamma(len(members))
+    apart = first.log_weight + second.log_weight
+    log_weight = np.logaddexp(joined, apart)
+    separate = apart - log_weight + first.log_evidence + second.log_evidence
+    if _hopeless(first) or _hopeless(second):
+        return Group(members, (first, second), np.zeros(len(joined)), {}, separate, log_weight)
+    logs = evidences()
+    whole = float(np.logaddexp.reduce(list(logs.values())))
+    together = joined - log_weight + whole
+    total = np.logaddexp(together, separate)
+    ways = {way: math.exp(value - whole) for way, value in logs.items()}
+    return Group(members, (first, second), np.exp(together - total), ways, total, log_weight)
+
+
+def merged_groups(
+    prior: FamilyTable,
+    tasks: Sequence[FamilyTable],
+    leaf: Callable[[int], Group],
+    merge: Callable[[Group, Group], Group],
+) -> Group:
+    """Merge the two groups with the largest Bayes factor, until one is left."""
+    K = len(tasks)
+    groups = [leaf(k) for k in range(K)]
+    factors = [common_factors(prior, task) for task in tasks]
+    base = normalised(prior)
+    own = [total(factor + base) for factor in factors]
+    gain = np.full((K, K), -np.inf)
+    for i in range(K):
+        for j in range(i):
+            gain[i, j] = total(factors[i] + factors[j] + base) - own[i] - own[j]
+    alive = list(range(K))
+    for done in range(K - 1):
+        report("groups of tasks", done, K - 1)
+        inside = gain[np.ix_(alive, alive)]
+        a, b = np.unravel_index(int(np.argmax(inside)), inside.shape)
+        i, j = alive[int(a)], alive[int(b)]
+        groups[j] = merge(groups[j], groups[i])
+        factors[j] = factors[j] + factors[i]
+        own[j] = total(factors[j] + base)
+        alive.remove(i)
+        for other in alive:
+            if other != j:
+                value = total(factors[j] + factors[other] + base) - own[j] - own[other]
+                gain[max(j, other), min(j, other)] = value
+    report("groups of tasks", K - 1, K - 1)
+    return groups[alive[0]]
+
+
+def common_factors(prior: FamilyTable, task: FamilyTable) -> Array:
+    """`log Σ_π exp(s(π)) P(π | ρ)` for every family ρ of the common network, whatever the order."""
+    from polydag.posterior.transfer._transfer_kernels import superset_sums, transfer_sums
+
+    moves = Deviations.of(prior, DROPPED)
+    with np.errstate(divide="ignore"):
+        log_c = np.log(moves.c)
+    numbers, members = subset_tables(task)
+    tilt = moves.log_x * task.sizes
+    result, normal = np.zeros_like(task.scores), np.zeros(len(tilt))
+    transfer_sums(superset_sums(tilt, numbers, task.sizes), numbers, task.sizes, members, log_c, normal)
+    for node in range(task.n):
+        sums = superset_sums(task.scores[node] + tilt, numbers, task.sizes)
+        transfer_sums(sums, numbers, task.sizes, members, log_c, result[node])
+    return result - normal
+
+
+def normalised(prior: FamilyTable) -> Array:
+    """The log prior of the families of each node, adding up to one."""
+    return np.asarray(prior.scores - np.logaddexp.reduce(prior.scores, axis=1)[:, None])
+
+
+def total(logs: Array) -> float:
+    """The log of the product over nodes of the sums over families."""
+    return float(np.logaddexp.reduce(logs, axis=1).sum())
+
+
+def _hopeless(group: Group) -> bool:
+    return bool(group.branches) and float(group.together.max()) < math.exp(_HOPELESS)
+
+
+def _repeated(found: JointEdges, K: int) -> JointEdges:
+    """One network for all of K tasks."""
+    P = found.shared
+    return JointEdges(
+        found.log_evidence,
+        np.array([P] * K),
+        np.broadcast_to(P, (K, K, *P.shape)),
+        np.zeros((K, *P.shape)),
+        P,
+        P,
+        np.array([np.ones(len(P)), np.zeros(len(P))]),
+    )
+
+
+def _both(found: JointEdges) -> tuple[JointEdges, JointEdges]:
+    """The same of edges, and of connections, for tasks that share an order: edges exclude their reverses."""
+
+    def either(P: Array) -> Array:
+        return np.triu(either_way(P), 1)
+
+    return found, replace(
+        found,
+        edges=either(found.edges),
+        together=either(found.together),
+        unique=either(found.unique),
+        shared=either(found.shared),
+        some=either(found.some),
+    )
+
+
+def _sorted(found: JointEdges, order: Index) -> JointEdges:
+    return replace(
+        found,
+        edges=found.edges[order],
+        together=found.together[np.ix_(order, order)],
+        unique=found.unique[order],
+    )
+
+
+def _independent(first: JointEdges, second: JointEdges) -> JointEdges:
+    """Two groups that know nothing of each other."""
+    edges = np.concatenate([first.edges, second.edges])
+    a, K = len(first.edges), len(edges)
+    together = np.empty((K, K, *edges.shape[1:]))
+    together[:a, :a], together[a:, a:] = first.together, second.together
+    across = first.edges[:, None] * second.edges[None]
+    together[:a, a:], together[a:, :a] = across, np.swapaxes(across, 0, 1)
+    return JointEdges(
+        first.log_evidence + second.log_evidence,
+        edges,
+        together,
+        np.concatenate([first.unique * (1 - second.some), second.unique * (1 - first.some)]),
+        first.shared * second.shared,
+        1.0 - (1 - first.some) * (1 - second.some),
+        np.zeros_like(first.mechanisms),
+    )
+
+
+def _averaged(parts: Sequence[tuple[float, JointEdges]]) -> JointEdges:
+    total = sum(weight for weight, _ in parts)
+    fields = ("log_evidence", "edges", "together", "unique", "shared", "some", "mechanisms")
+    return JointEdges(*(sum(w / total * getattr(j, field) for w, j in parts) for field in fields))
