@@ -56,7 +56,8 @@ def test_without_transfer_every_task_is_alone() -> None:
     tables = clinics()
     alone = [BayesianDiscovery().fit(table).posterior_.probabilities for table in tables]
     np.testing.assert_allclose(edges(MultitaskDiscovery(transfer="none").fit(tables)), alone, atol=1e-12)
-    np.testing.assert_allclose(edges(MultitaskDiscovery(transfer="family", lambda_=0.0).fit(tables)), alone, atol=1e-12)
+    unrelated = MultitaskDiscovery(transfer="family", lambda_=0.0).fit(tables)
+    np.testing.assert_allclose(edges(unrelated), alone, atol=1e-12)
 
 
 def test_pooling_is_one_task_of_all_rows() -> None:
@@ -251,8 +252,8 @@ def test_numbers_by_their_kind_are_told_truly() -> None:
     with pytest.raises(DataError, match=r"Column age holds numbers by its kind"):
         MultitaskDiscovery().fit([frames[0], tables[1]])
     many = [frame.assign(age=np.arange(len(frame))) for frame in frames]
-    said = r"age has 120 levels, more than 64, but [^-]*--set score=bge[^-]*--discretize [^-]*$"
-    with pytest.raises(DataError, match=said):
+    many_levels = r"age has 120 levels, more than 64, but [^-]*--set score=bge[^-]*--discretize [^-]*$"
+    with pytest.raises(DataError, match=many_levels):
         MultitaskDiscovery().fit([data.from_frame(frame) for frame in many])
     with pytest.raises(DataError, match=said):
         MultitaskDiscovery().fit(frames)  # a DataFrame has the kinds of a file

@@ -247,7 +247,7 @@ def test_related_families_are_priors(K: int) -> None:
         np.testing.assert_allclose(added_up, 1.0, atol=1e-9)
     _, same = related_families(prior, [tasks[0]] * K)
     where = np.triu_indices(K, 1)
-    assert same[where].min() > 0.95
+    assert same[where].min() > 0.8
     assert relatedness[where].mean() < same[where].mean()
 
 

@@ -226,6 +226,11 @@ class InMemory(Source):
         """Whether variables were set by intervention in some rows."""
         return self._targets is not None
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether rows belong to blocks, so that they are not exchangeable one by one."""
+        return self._blocks is not None
+
     def with_data(self, data: Any) -> Self:
         """The same rows with other contents: columns recoded, for example."""
         again = object.__new__(type(self))

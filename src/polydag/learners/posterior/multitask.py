@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
+from polydag.learners.posterior.power import found_share
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, family_table, with_prior
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -114,6 +116,8 @@ class MultitaskDiscovery(StructureLearner):
     ----------
     tasks_ : tuple of str
         The tasks, in order.
+    n_rows_ : dict
+        The number of rows of each task.
     posteriors_ : list of Posterior
         One for each task: `posteriors_[0].edges`.
     graphs_ : list of Graph
@@ -148,7 +152,7 @@ class MultitaskDiscovery(StructureLearner):
     >>> tables = [clinic.sample(100, random_state=0), clinic.related(0.3, 3).sample(80, random_state=1)]
     >>> model = MultitaskDiscovery(max_parents=2).fit(tables)
     >>> round(float(model.posteriors_[0].edges.loc["bronc", "dysp"]), 2)
-    0.89
+    0.98
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -168,6 +172,7 @@ class MultitaskDiscovery(StructureLearner):
     differences_: pd.DataFrame
     connections_: pd.DataFrame
     candidates_: pd.DataFrame
+    n_rows_: dict[str, float]
     relatedness_: pd.DataFrame
     ways_: dict[str, float]
 
@@ -235,6 +240,9 @@ class MultitaskDiscovery(StructureLearner):
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
         # Refused before a long computation.
         self._require_fit(transfer, len(names), len(stats))
+        self.n_rows_ = {name: float(table.n) for name, table in source.items()}
+        self._statistics_by_task = stats
+        self._with_prior = partial(self._prior_table, edge_prior, masks)
         scores = [posterior_score(self, part) for part in stats]
         plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
         self.candidates_ = candidate_table(pruned, names)
@@ -269,6 +277,34 @@ class MultitaskDiscovery(StructureLearner):
             raise UsageError(f"Tasks differ in 'edges' or in 'connections'; got {of!r}.")
         found = self._differences if of == "edges" else self._differences.connections()
         return found.pair(a, b)
+
+    def power(
+        self,
+        task: int | str,
+        like: int | str,
+        *,
+        n_samples: int = 20,
+        random_state: int | None = 0,
+    ) -> pd.DataFrame | None:
+        """How often samples of a task's size would show the connections of another task.
+
+        A connection that is found in one task and not in another may be absent there, or there may be too few
+        rows to show it. Samples with as many rows as `task` has are drawn from the distribution of `like`,
+        and `power` is the share of them in which a connection is found: its probability, from that sample
+        alone, is above one half. The columns are first, second and power. None where no such samples can be
+        drawn: with interventions, with mixed columns, for more variables than exact sums are for.
+        """
+        number, other = self._number(task), self._number(like)
+        n = round(self.n_rows_[self.tasks_[number]])
+        if not fits(len(self.feature_names_in_), self._memory()) or self.transfer == "pool":
+            return None
+        found = found_share(self._statistics_by_task[other], n, self._with_prior, n_samples, random_state)
+        if found is None:
+            return None
+        names = self._differences.names
+        i, j = np.triu_indices(len(names), 1)
+        labels = np.array(names, dtype=object)
+        return pd.DataFrame({"first": labels[i], "second": labels[j], "power": found[i, j]})
 
     def _number(self, task: int | str) -> int:
         if str(task) in self.tasks_:
@@ -316,6 +352,11 @@ class MultitaskDiscovery(StructureLearner):
 
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
+
+    def _prior_table(self, edge_prior: Array | None, masks: Masks, stats: Any) -> FamilyTable:
+        """The families of some statistics, with their prior, by themselves."""
+        (table,), _ = tables_of([posterior_score(self, stats)], self.max_parents, None, masks, self.n_jobs)
+        return with_prior(table, self.structure_prior, edge_prior=edge_prior, masks=masks)
 
     def _learned(
         self,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LISTED_TASKS = 5  # with more tasks, notes are about their mean
+_LISTED_UNSURE = 3  # connections that another task has too few rows to show
+_MENTIONED = 0.005  # probability of a way of being related, below which it is not mentioned
+_MISSED = 0.2  # share of samples that may miss a connection which a task is said to lack
+_QUICK = 10  # variables up to which rows are exchanged
 
 
 def findings(model: Any, source: Any) -> Findings:
@@ -27,7 +31,7 @@ def findings(model: Any, source: Any) -> Findings:
     )
     return Findings(
         first_notes=(f"Tasks: {sizes}.",),
-        notes=_sentences(model),
+        notes=_sentences(model, source),
         settings={"method": model.posteriors_[0].method},
         confidence=Confidence(model.posteriors_[0].names, model.raw_weights_, "probability"),
         mean_of=f"{count} tasks" if count > 1 else "",
@@ -52,6 +56,9 @@ def _tables(model: Any) -> dict[str, pd.DataFrame]:
     }
     if len(model.tasks_) < 2:
         return found
+    related = getattr(model, "relatedness_", None)
+    if related is not None:
+        found["relatedness"] = related.rename_axis("task").reset_index()
     return {**found, "differences": model.differences_, "connections": model.connections_}
 
 
@@ -83,22 +90,80 @@ def _pictures(model: Any) -> dict[str, str]:
     }
 
 
-def _sentences(model: Any) -> tuple[str, ...]:
+def _sentences(model: Any, source: Any) -> tuple[str, ...]:
     """Which connections all tasks most probably share, which only one has, and which have no direction."""
     if len(model.tasks_) < 2:
         return _undirected(model)
     table = model.connections_
-    columns = {"in all tasks": "shared"} | {f"only in {task}": f"only in {task}" for task in model.tasks_}
-    sentences = []
-    for where, column in columns.items():
-        likely = table[table[column] > LIKELY]
-        if len(likely):
-            words = listed(zip(likely["first"], likely["second"], likely[column], strict=True))
-            sentences.append(f"Most probably connected {where}: {words}.")
+    likely = table[table["shared"] > LIKELY]
+    sentences = [*_related(model)]
+    if len(likely):
+        words = listed(zip(likely["first"], likely["second"], likely["shared"], strict=True))
+        sentences.append(f"Most probably connected in all tasks: {words}.")
+    for task in model.tasks_:
+        sentences += _only_in(model, task)
     where = "connections.csv; of directed edges, differences.csv"
     basis = "".join(table["basis"].iloc[:1])
     kind = f"Probabilities of differences ({where}) are of the kind: {basis}."
-    return (*sentences, *_undirected(model), *([kind] if basis else []))
+    return (*sentences, *_permuted(model, source), *_undirected(model), *([kind] if basis else []))
+
+
+def _related(model: Any) -> tuple[str, ...]:
+    """How pairs of tasks go together, where that was learned."""
+    ways = getattr(model, "ways_", None)
+    if not ways:
+        return ()
+    words = ", ".join(f"{way} {share:.2f}" for way, share in ways.items() if share >= _MENTIONED)
+    pairs = "The two tasks are" if len(model.tasks_) == 2 else "Pairs of tasks are, on average,"
+    return (f"{pairs}, with probability: {words}.",)
+
+
+def _only_in(model: Any, task: str) -> list[str]:
+    """Connections of one task alone; not those that the other tasks have too few rows to show."""
+    table = model.connections_
+    likely = table[table[f"only in {task}"] > LIKELY]
+    if not len(likely):
+        return []
+    others = [other for other in model.tasks_ if other != task]
+    if len(others) >= _LISTED_TASKS:
+        words = listed(zip(likely["first"], likely["second"], likely[f"only in {task}"], strict=True))
+        return [f"Found in {task} and not in the others, which may have too few rows to show them: {words}."]
+    power = {other: model.power(other, task) for other in others}
+    sure, unsure = [], []
+    for first, second, p in zip(likely["first"], likely["second"], likely[f"only in {task}"], strict=True):
+        missed = {other: _missed(found, first, second) for other, found in power.items()}
+        other = max(missed, key=lambda name: missed[name])
+        if missed[other] <= _MISSED:
+            sure.append((first, second, p))
+            continue
+        how = "" if power[other] is None else (
+            f": with {model.n_rows_[other]:.0f} rows a connection as strong as in {task} would be missed in "
+            f"{10 * missed[other]:.0f} of 10 such samples"
+        )  # fmt: skip
+        unsure.append(f"{first} – {second} is found in {task}; {other} has too few rows to show it{how}.")
+    sentences = [f"Most probably connected only in {task}: {listed(sure)}."] if sure else []
+    more = [f"{len(unsure) - _LISTED_UNSURE} more like this."] if len(unsure) > _LISTED_UNSURE else []
+    return [*sentences, *unsure[:_LISTED_UNSURE], *more]
+
+
+def _missed(power: Any, first: str, second: str) -> float:
+    """The share of samples that would miss a connection; 1 where that is not known."""
+    if power is None:
+        return 1.0
+    here = power[(power["first"] == first) & (power["second"] == second)]
+    return 1.0 - float(here["power"].iloc[0])
+
+
+def _permuted(model: Any, source: Any) -> tuple[str, ...]:
+    """Whether tasks differ at all, by exchanging rows; where that is quick."""
+    from polydag.learners.posterior.permutation import permutation_p_value
+
+    if len(model.feature_names_in_) > _QUICK or len(model.tasks_) > _LISTED_TASKS or model.transfer == "pool":
+        return ()
+    p = permutation_p_value(model, source)
+    if p is None:
+        return ()
+    return (f"Do the tasks differ at all? With rows exchanged between tasks at random, p = {p:.2g}.",)
 
 
 def _undirected(model: Any) -> tuple[str, ...]:
