@@ -1,0 +1,64 @@
+"""Calibration as a promise: a small size of benchmarks/calibration.py; in full with the slow tests."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def calibration(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module("calibration")
+    for name in ("calibration", "keeping"):
+        sys.modules.pop(name, None)
+
+
+def require_calibrated_edges(rows: list[dict[str, Any]], ece: float) -> None:
+    """The defaults, over all ways of drawing parameters together and for each of them."""
+    default = [row for row in rows if "default" in row["score"]]
+    assert len(default) == 6
+    assert max(row["ece"] for row in default) < 2.5 * ece
+    assert sum(row["ece"] for row in default) / len(default) < ece
+
+
+def test_edges_of_one_table(calibration: Any) -> None:
+    require_calibrated_edges(list(calibration.single(12)), 0.07)
+
+
+def test_groups_of_the_same_network_have_no_differences(calibration: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(calibration, "SIZES", ((1000, 60),))
+    monkeypatch.setattr(calibration, "HOW", ("identical", "related, shared"))
+    rows = list(calibration.differences(8))
+    learned = [row for row in rows if row["transfer"] == "learned"]
+    alone = [row for row in rows if row["transfer"] == "none"]
+    assert sum(row["log_loss"] for row in learned) < 0.7 * sum(row["log_loss"] for row in alone)
+    for row in learned:
+        assert row["ece"] < 0.06
+        if row["tasks"] == "identical":
+            assert row["above_0.9"] == 0
+
+
+@pytest.mark.slow
+def test_edges_of_one_table_in_full(calibration: Any) -> None:
+    require_calibrated_edges(list(calibration.single(200)), 0.04)
+
+
+@pytest.mark.slow
+def test_tasks_never_lose_much_by_being_learned_together(calibration: Any) -> None:
+    rows = [row for row in calibration.several(40) if row["transfer"] == "learned"]
+    assert max(row["ratio_to_better"] for row in rows) < 1.25
+    assert sum(row["ratio_to_better"] <= 1.05 for row in rows) >= 0.8 * len(rows)
+
+
+@pytest.mark.slow
+def test_differences_in_full(calibration: Any) -> None:
+    rows = [row for row in calibration.differences(40) if row["transfer"] == "learned"]
+    assert max(row["ece"] for row in rows) < 0.08
+    assert sum(row["ece"] for row in rows) / len(rows) < 0.03
