@@ -26,7 +26,9 @@ def nine_subjects(folder: Path) -> None:
     known = Knowledge(tiers=[["I"], regions])
     alone = MultitaskDiscovery(transfer="none", score="bge", knowledge=known).fit(tasks)
     for combination in ("product", "star"):
-        model = MultitaskDiscovery(score="bge", combination=combination, knowledge=known).fit(tasks)
+        model = MultitaskDiscovery(
+            transfer="family", score="bge", combination=combination, knowledge=known
+        ).fit(tasks)
         found = np.array([posterior.probabilities for posterior in model.posteriors_])
         print(f"{combination}: {found.sum() / len(tasks):.1f} edges expected in a subject", end=", ")
         print(f"alone {sum(p.probabilities.sum() for p in alone.posteriors_) / len(tasks):.1f}")

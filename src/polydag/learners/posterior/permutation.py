@@ -45,7 +45,8 @@ def permutation_p_value(
 
     def statistic(order: Index) -> float:
         parts = zip(plain.items(), np.split(order, ends), strict=True)
-        found = alone.fit(Tasks({name: source.with_data(whole.iloc[rows]) for (name, source), rows in parts}))
+        tables = {name: InMemory(whole.iloc[rows], kinds=source.kinds) for (name, source), rows in parts}
+        found = alone.fit(Tasks(tables))
         P = [np.triu(either_way(own.probabilities), 1) for own in found.posteriors_]
         pairs = itertools.permutations(range(len(P)), 2)
         return float(sum((P[j] * (1.0 - P[k])).sum() for j, k in pairs))
