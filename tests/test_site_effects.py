@@ -34,6 +34,7 @@ from polydag.errors import DataError, UsageError
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.models.site_comparison import Comparison, contribution
 from polydag.sources import InMemory
+from polydag.studies.findings.single_graph import scale_caution
 
 OPEN = Privacy(mode="none")
 LEARNERS = [BOSS(), GES(), PC(), Notears(), BayesianDiscovery(score="bge", max_parents=2)]
@@ -259,3 +260,24 @@ def test_linked_rows_inside_parties_are_centred_on_their_own_mean() -> None:
     assert isinstance(found, GaussianStats)
     np.testing.assert_allclose(found.scatter, reduce(add, [each.scatter for each in own]), rtol=1e-9)
     assert found.n == 88
+
+
+def test_least_squares_on_standardised_columns_is_cautioned_against(parts: dict[str, pd.DataFrame]) -> None:
+    whole = pd.concat(parts.values())
+    scaled = {party: (part - whole.mean()) / whole.std() for party, part in parts.items()}
+    for tables, said in ((parts, False), (scaled, True)):
+        model = FederatedNotears().fit(Parties(tables, privacy=OPEN))
+        assert any("as standardised ones do" in note for note in model.notes_) == said
+
+
+def test_the_graph_of_standardised_columns_is_compared(parts: dict[str, pd.DataFrame]) -> None:
+    table = pd.concat(parts.values(), ignore_index=True)
+    model = Notears().fit(table)
+    again = Notears().fit((table - table.mean()) / table.std(ddof=0))
+    differ = {frozenset((i, j)) for i, j in np.argwhere(model.graph_.adjacency != again.graph_.adjacency)}
+    assert differ
+    (note,) = scale_caution(model, table)
+    assert note.startswith(f"With every column standardised, {len(differ)} edges would differ")
+    (over_parties,) = scale_caution(Notears().fit(Parties(parts)), Parties(parts))
+    assert "edges would differ" in over_parties
+    assert scale_caution(BOSS().fit(table), table) == ()

@@ -27,6 +27,7 @@ from polydag.metrics import varsortability
 from polydag.privacy.settings import Privacy
 from polydag.stats import GaussianStats
 
+_STANDARD = 1.2  # the largest over the smallest spread of columns that seem standardised
 Choice = float | Literal["bic", "stability"]
 
 
@@ -114,12 +115,25 @@ def _fit(method: Method, study: Study, min_rows: int, key: str) -> FederatedFit:
         outcome.protection,
         outcome.n_rounds,
         _varsortability(fitted.graph, outcome.result),
-        (*_party_notes(outcome), *_site_notes(study, outcome)),
+        (*_party_notes(outcome), *_site_notes(study, outcome), *_scale_notes(study, outcome.result)),
     )
 
 
 def _party_notes(outcome: Outcome) -> list[str]:
     return [f"{party}: {note}" for party, notes in outcome.notes.items() for note in notes]
+
+
+def _scale_notes(study: Study, result: Arrays) -> list[str]:
+    """A caution where columns are standardised, so that least squares has nothing to tell directions by."""
+    scale = result.get("pooled_scale")
+    linear = study.model.name in ("linear", "lagged") and study.settings.learner is None
+    if not linear or scale is None or len(scale) < 2 or scale.max() > _STANDARD * scale.min():
+        return []
+    return [
+        "All columns have nearly the same spread, as standardised ones do: least squares tells directions by "
+        "the scales of errors, and has little to go by. BOSS on the parties' summed moments does not depend "
+        "on scales."
+    ]
 
 
 def _site_notes(study: Study, outcome: Outcome) -> list[str]:
