@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,7 +64,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-leakage bench-masking bench-private  ## All benchmarks
+bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -81,6 +81,9 @@ bench-multitask: $(VENV)/.bench  ## Transfer between tasks
 	@$(BIN)/python benchmarks/multitask.py speed
 	@$(BIN)/python benchmarks/multitask.py study
 	@$(BIN)/python benchmarks/multitask_forms.py
+
+bench-calibration: $(VENV)/.bench  ## Whether probabilities are true as often as they say
+	@$(BIN)/python benchmarks/calibration.py
 
 bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
 	@$(INSTALL) --editable '.[privacy]'
