@@ -221,6 +221,15 @@ def test_columns_are_transformed_and_the_run_repeats(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "graph.json").read_bytes() == (tmp_path / "b" / "graph.json").read_bytes()
 
 
+@pytest.mark.parametrize("words", [["-m", "notears-mlp"], ["-m", "boss", "--interventions", "x"]])
+def test_gaps_are_refused_before_reading_where_rows_must_be_complete(
+    words: list[str], tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "none.csv"), "--missing", "em", *words])
+    assert result.exit_code == 2
+    assert "--missing em does not go with" in " ".join(result.output.split())
+
+
 def test_a_hospital_study_with_codes_and_gaps_from_start_to_end(reference_data: Path, tmp_path: Path) -> None:
     files = [str(reference_data / "heart" / f"heart_{name}.csv") for name in
              ("cleveland", "hungarian", "switzerland", "va")]  # fmt: skip

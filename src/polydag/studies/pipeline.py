@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from polydag.studies.result import Result
 
 
+_NEED_ROWS = ("FederatedNotears", "NotearsMLP")
+
+
 def load(config: Config) -> Inputs:
     """Read the data and the background knowledge of a study; what cannot be is refused before reading."""
     plan = plan_of(config)
@@ -57,6 +60,7 @@ def _require_gaps_fit(plan: Plan) -> None:
         else "linked rows" if config.is_linked
         else "interventions" if config.interventions is not None
         else "--discretize" if config.discretize is not None
+        else f"--method {config.method}, which needs complete rows" if plan.method.learner in _NEED_ROWS
         else ""
     )  # fmt: skip
     if why:
