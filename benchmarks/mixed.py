@@ -2,8 +2,8 @@
 
 Networks of average degree 2; a label of two to four levels is drawn by a multinomial logit of its parents, a
 number is linear in its parents, each level of a label with an effect of its own. BOSS with its automatic
-penalty; skeletons are compared, since dropping columns leaves no CPDAG over all of them. No peer with a
-mixed score could be installed here.
+penalty; skeletons are compared, since dropping columns leaves no CPDAG over all of them. pgmpy has a
+conditional Gaussian score and is not compared here yet.
 
 - `dg`: the default for mixed columns;
 - `codes`: labels as the numbers 0, 1, 2, …;
