@@ -119,6 +119,7 @@ export class GraphView {
     });
     this.made = new Set();
     this.drawnIds = new Set();
+    this.bent = true;
     this.cy.on("tap", "edge", ({ target }) => this.choose(this.pairs[target.data("pair")]));
     this.cy.on("tap", "node", ({ target }) => { this.search.value = target.data("name"); this.focusOn(target.data("node"), { stay: true }); });
     this.cy.on("dragfree", "node", ({ target }) => target.addClass("pinned"));
@@ -168,7 +169,7 @@ export class GraphView {
     const how = drawn(pair), [from, to] = how === BACKWARD ? [pair.b, pair.a] : [pair.a, pair.b];
     const data = { id: `p${pair.id}`, pair: pair.id, source: `n${from}`, target: `n${to}`, how, width: this.width(pair), colour: this.colour(pair, theme), tip: words(pair, this.names) };
     const route = this.graph.layout.bends[pair.id];
-    if (route) {
+    if (route && this.bent) {
       const points = how === BACKWARD ? route.reduceRight((out, value, k) => (k % 2 ? out : [...out, value, route[k + 1]]), []) : route;
       Object.assign(data, bends(points, this.graph.layout.boxes[from], this.graph.layout.boxes[to]));
     }
@@ -240,12 +241,13 @@ export class GraphView {
 
   /** Bends belong to the first layout only. */
   routes(on) {
+    if (on === this.bent) return;
+    this.bent = on;
     const theme = colours(this.root);
-    this.cy.batch(() => this.cy.edges().forEach((edge) => {
-      const { weights, distances } = this.edge(this.pairs[edge.data("pair")], theme).data;
-      if (on && weights) edge.data({ weights, distances });
-      else edge.removeData("weights distances");
-    }));
+    this.cy.remove(this.cy.edges());
+    this.made.clear();
+    this.drawnIds.clear();
+    this.cy.add(this.now.pairs.map((pair) => { this.made.add(pair.id); this.drawnIds.add(pair.id); return this.edge(pair, theme); }));
   }
 
   unpin() {
