@@ -21,7 +21,6 @@ MISSING = ("error", "drop", "impute", "testwise", "em")
 LINKED = "Linked rows (for every shape of data)"
 PARTIES = "Parties (--as parties)"
 TASKS = "Tasks (--as tasks)"
-SITE_EFFECTS = ("means", "none", "means and scales", "random")
 POSTERIOR = "Posterior probabilities (--method posterior)"
 
 # How an option is written on the command line: "names" as a,b,c; "kinds" and "settings" as NAME=VALUE,
@@ -291,7 +290,7 @@ class PartiesConfig(Config):
     Attributes
     ----------
     site_effects : str
-        How parties may differ without making edges; one of `SITE_EFFECTS`, see `polydag.Parties`.
+        How parties may differ without making edges, as for `polydag.Parties`.
     """
 
     shape: ClassVar[str] = "parties"
@@ -307,6 +306,8 @@ class PartiesConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        from polydag.federated.models.site_effects import SITE_EFFECTS
+
         if self.site_effects not in SITE_EFFECTS:
             raise UsageError(
                 f"--site-effects must be one of {', '.join(map(repr, SITE_EFFECTS))}; "
