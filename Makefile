@@ -107,6 +107,8 @@ bench-nonlinear: $(VENV)/.bench  ## Parties: networks and time series beside poo
 bench-linked: $(VENV)/.bench  ## Linked rows: speed, and the accuracy of row correlations
 	@$(BIN)/python benchmarks/linked.py
 	@$(BIN)/python benchmarks/linked_accuracy.py
+	@$(BIN)/python benchmarks/linked_field.py
+	@$(BIN)/python benchmarks/linked_field.py --grid
 
 bench-linked-paper: $(VENV)/.bench  ## The linked-rows paper's tables (needs POLYDAG_DATA)
 	@$(BIN)/polydag reproduce linked --table 1 --table 2 --seeds 10 --out runs/linked-ours --force

@@ -76,8 +76,8 @@ def panel(rng: np.random.Generator) -> Place:
     return Place(Sigma, {"groups": labels, "time": times}, labels)
 
 
-def grid(with_places: bool) -> Place:
-    xy = np.stack(np.meshgrid(np.arange(17.0), np.arange(17.0)), axis=-1).reshape(-1, 2)
+def grid(with_places: bool, side: int = 17) -> Place:
+    xy = np.stack(np.meshgrid(np.arange(float(side)), np.arange(float(side))), axis=-1).reshape(-1, 2)
     apart = np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(axis=-1))
     given = (
         {"coordinates": xy, "neighbours": 4} if with_places else {"links": np.argwhere(np.triu(apart == 1))}
@@ -186,8 +186,29 @@ def compared(name: str, p: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
+def large_grid(seed: int) -> list[dict[str, Any]]:
+    """The time of the choice of a structure on 50 x 50 places with 10 columns, tests included."""
+    found = []
+    for with_places in (False, True):
+        place = grid(with_places, 50)
+        rng = np.random.default_rng(seed)
+        X = np.linalg.cholesky(place.Sigma) @ rng.standard_normal((2500, 10))
+        start = time.process_time()
+        rows = LinkedRows(X, **place.given)
+        rows.moments()
+        print(rows.decorrelation_.summary)
+        left = rows.decorrelation_.after.p_value
+        spent = round(time.process_time() - start, 1)
+        given = "coordinates" if with_places else "links"
+        row = {"given": given, "structure": rows.decorrelation_.structure, "p_value_after": left}
+        found.append({**row, "cpu_s": spent, "target_s": 60, "met": spent <= 60})
+        print(found[-1], flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Linked rows: methods side by side")
+    parser.add_argument("--grid", action="store_true", help="the time of a large grid instead")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
     parser.add_argument("--only", nargs="+", choices=list(PLACES), default=list(PLACES))
@@ -195,6 +216,11 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
+    if chosen.grid:
+        times = large_grid(chosen.first_seed)
+        if not chosen.no_save:
+            keep("linked_grid", times, machine("polydag", "scipy", "numba"))
+        return
     kept: list[dict[str, Any]] = []
     for name in chosen.only:
         for p in chosen.columns:

@@ -20,7 +20,7 @@ from polydag import BOSS, Graph, LinkedRows, LinkedRowsDAG, RowDecorrelator, met
 from polydag.cli.main import app
 from polydag.data import read_relationships
 from polydag.errors import DataError, DataWarning, UsageError
-from polydag.rows import Links
+from polydag.rows import Links, row_dependence
 from polydag.rows.block_descent import Problem
 from polydag.rows.decorrelation import decorrelate
 from polydag.rows.linked_table import LinkedTable
@@ -31,6 +31,7 @@ from polydag.rows.structures.known import Known
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.shared_block import SharedBlock
 from polydag.rows.structures.whitening import Blocks, Whitening, as_precision
+from polydag.studies.findings.linked_rows import sentences
 
 pytestmark = pytest.mark.portable
 
@@ -465,6 +466,21 @@ def test_error_variances() -> None:
     np.testing.assert_allclose(ordered, [1.0, 4.0], rtol=0.2)
     either = LinkedRowsDAG().fit(rows).error_variances_  # the order is not determined, the product is
     assert either.prod() == pytest.approx(ordered.prod(), rel=0.1)
+
+
+def test_columns_that_differ_are_noticed_and_what_to_do_is_said() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) // 10
+    shares = np.linspace(0.05, 0.9, 12)
+    X = np.sqrt(shares) * rng.standard_normal((30, 12))[groups] + np.sqrt(1 - shares) * rng.standard_normal(
+        (300, 12)
+    )
+    found = LinkedRows(X, groups=groups).decorrelation_
+    assert found.after.dependent
+    assert "subtract group means" in sentences(found)[-1]
+    centred = X - np.array([X[groups == g].mean(axis=0) for g in range(30)])[groups]
+    test = row_dependence(centred, Links.from_groups(groups), covariates=np.eye(30)[groups][:, 1:])
+    assert not test.dependent  # nothing is left once group means are gone
 
 
 def test_resamples_keep_times_and_kinship() -> None:

@@ -27,6 +27,7 @@ from polydag.rows.structures.whitening import Whitening, as_precision
 
 Array = NDArray[np.float64]
 VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are few
+_SEEN = 20.0  # the gain of deviance by which a network shows in held-out columns
 _ENOUGH = 0.01  # the level at which dependence that is left makes a structure refused
 
 
@@ -120,15 +121,14 @@ def _estimate(
         return _with(family, fitted, problem.layout, [])
     simple = simple_structures(problem.layout, table, problem.shape[1])
     free = free_structures(problem) if _affords_free(problem) else []
-    # On a network signs may differ from link to link, which averages over links do not show.
-    found = choose(
-        simple,
-        free,
-        columns,
-        lambda fitted: (
-            table.links.what != "links" and left_over(problem, table.links, fitted.whitening) > _ENOUGH
-        ),
-    )
+    # On a network signs may differ from link to link: then nothing is seen, on average.
+    network = table.links.what == "links"
+
+    def is_enough(fitted: Fitted, gain: float) -> bool:
+        seen = gain > _SEEN or not network
+        return seen and left_over(problem, table.links, fitted.whitening) > _ENOUGH
+
+    found = choose(simple, free, columns, is_enough)
     if isinstance(found.structure, Free):
         chosen = found.structure
         own = replace(problem, lambda2=chosen.lambda2)

@@ -79,16 +79,16 @@ def choose(
     simple: Sequence[Structure],
     free: Sequence[Structure],
     columns: Columns,
-    is_enough: Callable[[Fitted], bool],
+    is_enough: Callable[[Fitted, float], bool],
 ) -> Choice:
     """The best of the simple structures, or of the free ones where it is not enough and they do better."""
     p = columns.X.shape[1]
     every = np.ones(p, dtype=bool)
     orders = held_out_orders(columns)
     candidates = by_held_out_columns(simple, orders)
-    chosen = best(candidates).structure
+    chosen, deviance = best(candidates)
     fitted = chosen.fit(columns, every)
-    if free and not is_enough(fitted):
+    if free and not is_enough(fitted, candidates[0].deviance - deviance):
         further = by_held_out_columns(free, orders)
         chosen = best([*candidates, *further]).structure
         if chosen.name == "free":

@@ -62,13 +62,15 @@ def sentences(found: Decorrelation) -> tuple[str, ...]:
     )
     result = [found.summary, _structure(found), spread]
     after = found.after
+    remedy = (
+        "subtract group means from all columns, which removes what a group shares in each of them"
+        if found.table.links.what == "groups"
+        else "trust strong edges only, or leave out the columns that differ most"
+    )
     if after.dependent:
         result.append(
             f"Some dependence remains after decorrelation (p = {after.p_value:.2g}): columns differ in "
-            f"theirs, or "
-            "the links do not explain all of it. Trust strong edges only, or leave out the columns that "
-            "differ "
-            "most."
+            f"theirs, or the links do not explain all of it. To be safe, {remedy}."
         )
     elif found.before.dependent:
         result.append(f"No dependence remains after decorrelation (p = {after.p_value:.2g}).")
