@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ from polydag.federated.protocol.sums import PADS, SecureSum
 from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.masking.coordinator import Opening, add_masked
 from polydag.privacy.policy import Policy
+from polydag.privacy.settings import Privacy
+from polydag.sources import Parties
 from test_privacy_federated import Repeated
 
 pytestmark = pytest.mark.portable
@@ -220,6 +223,15 @@ def test_a_row_more_is_not_shown_by_a_second_study() -> None:
     assert str(rows(0)[:, 0].mean())[:6] not in text
     version = json.loads(next(entry.name for entry in before if entry.kind == "version"))
     assert int(version["rows"], 16) != 40  # encrypted
+
+
+def test_parties_that_keep_ledgers_refuse_a_bootstrap(tmp_path: Path) -> None:
+    """Sums of the same rows under more weights than there are rows would be solved for each row."""
+    tables = {f"site {k}": pd.DataFrame(rows(k), columns=list(NAMES)) for k in range(3)}
+    rng = np.random.default_rng(0)
+    assert Parties(tables).resampled(rng).moments().n > 0
+    with pytest.raises(UsageError, match="solved for single rows"):
+        Parties(tables, privacy=Privacy(ledgers=tmp_path)).resampled(rng)
 
 
 def test_a_regime_that_one_site_has_is_not_answered() -> None:

@@ -256,7 +256,7 @@ def test_every_number_that_leaves_is_noisy_and_the_ledger_says_what_was_spent(
     data = model.disclosure_[~model.disclosure_["name"].str.contains(": ")]
     assert (data["noise"] > 0).all()
     assert "(2, 1e-05)-differentially private" in model.protection_
-    assert "no more than 1 sites" in model.protection_
+    assert "no more than 1 parties" in model.protection_
     chain = ledger.read_intact(tmp_path / "site 1.jsonl")
     assert spent(ledger.multipliers(chain), 1e-5) == pytest.approx(2.0, rel=5e-3)
     told = CliRunner().invoke(app, ["ledger", str(tmp_path / "site 1.jsonl")])
@@ -359,7 +359,7 @@ def test_the_ledger_command(parts: list[pd.DataFrame], tmp_path: Path) -> None:
     file = tmp_path / "site 2.jsonl"
     told = CliRunner().invoke(app, ["ledger", str(file)])
     assert told.exit_code == 0, told.output
-    assert "Under masks: 4 arrays" in told.output
+    assert "1 study, " in told.output
     assert "only sums over 4 sites or more could be read" in told.output.replace("\n", " ")
     assert "keys or shares" in told.output
     as_json = CliRunner().invoke(app, ["ledger", str(file), "--format", "json"])

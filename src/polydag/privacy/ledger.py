@@ -289,8 +289,8 @@ def summary(chain: Sequence[Entry]) -> list[dict[str, Any]]:
 def describe(chain: Sequence[Entry], delta: float) -> list[str]:
     """What left the site, in sentences for its owner; epsilon is given at this delta."""
     data = [entry for entry in chain if entry.kind == DATA]
-    studies = list(dict.fromkeys(entry.study for entry in chain))
-    if not chain:
+    studies = list(dict.fromkeys(entry.study for entry in data))
+    if not any(entry.kind in LEFT for entry in chain):
         return ["Nothing has left this site."]
     sentences = [f"{len(studies)} {'study' if len(studies) == 1 else 'studies'}, {len(chain)} entries."]
     open_ = [entry for entry in data if not entry.masked]

@@ -313,6 +313,12 @@ class Parties(Source):
         """Every party draws its own rows again; what leaves it are sums, as before."""
         if self.privacy.epsilon is not None:
             raise UsageError("A bootstrap would spend the budget of differential privacy in every resample.")
+        if self.privacy.masked and self.privacy.ledgers is not None:
+            raise UsageError(
+                "A bootstrap sums the same rows with many different weights, and enough such sums can be "
+                "solved for single rows, so parties that keep ledgers refuse it. Leave out ledgers, or the "
+                "bootstrap."
+            )
         drawn = {party: source.resampled(rng) for party, source in self.parties.items()}
         return self.with_parties(drawn)
 
