@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +68,9 @@ bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked be
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
+
+bench-versions: $(VENV)/.bench  ## This version beside an earlier checkout (EARLIER=folder)
+	@$(BIN)/python benchmarks/versions.py $(EARLIER)
 
 bench-streaming: $(VENV)/.bench  ## Statistics of ten million rows
 	@$(BIN)/python benchmarks/streaming.py

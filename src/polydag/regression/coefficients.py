@@ -7,15 +7,16 @@ scatter about the mean. They hold for the graph as given and do not account for 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydag.arrays import Array, Mask
+from polydag.arrays import Array, Index, Mask
 from polydag.graph import Graph
 from polydag.stats import GaussianStats, MixedStats, Regimes
 from polydag.stats.mixed import indicator_names
+
+_SINGULAR = 1e10  # the condition number from which columns count as dependent
 
 
 class Coefficients(NamedTuple):
@@ -48,25 +49,75 @@ def coefficients(graph: Graph, stats: Any) -> Coefficients:
     >>> found.raw[0, 1].round(2), found.standard_errors[0, 1].round(2), found.standardized[0, 1].round(3)
     (np.float64(1.94), np.float64(0.08), np.float64(0.998))
     """
-    shape = graph.adjacency.shape
-    found = Coefficients(*(np.full(shape, np.nan) for _ in Coefficients._fields))
+    found = Coefficients(*(np.full(graph.adjacency.shape, np.nan) for _ in Coefficients._fields))
     part = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
-    labels: Collection[str] = part.levels if isinstance(part, MixedStats) else ()
     if not isinstance(part, GaussianStats | MixedStats):
         return found
+    columns = _columns(part)
     undirected: Mask = np.any(graph.adjacency & graph.adjacency.T, axis=0)
+    moments: _Moments | None = None
     for j, name in enumerate(graph.names):
-        parents = [graph.names[i] for i in np.flatnonzero(graph.adjacency[:, j])]
-        if not parents or undirected[j] or name in labels:
+        parents = np.flatnonzero(graph.adjacency[:, j])
+        if not len(parents) or undirected[j] or columns[j].is_label:
             continue
-        own = stats.for_node(name) if isinstance(stats, Regimes) else stats
-        family, *of_columns = _regress(_moments(own, [*parents, name]))
-        for parent in parents:
-            if parent not in labels:
-                k = family.index(parent)
-                for array, values in zip(found, of_columns, strict=True):
-                    array[graph.index(parent), j] = values[k]
+        if moments is None or isinstance(stats, Regimes):
+            moments = _Moments.of(stats.for_node(name))
+        own = np.concatenate([columns[i].where for i in parents])
+        of_columns = moments.regress(own, columns[j].where[0])
+        numbers = np.array([not columns[i].is_label for i in parents for _ in columns[i].where])
+        targets = np.array([i for i in parents if not columns[i].is_label], dtype=np.int64)
+        for array, values in zip(found, of_columns, strict=True):
+            array[targets, j] = values[numbers]
     return found
+
+
+class _Column(NamedTuple):
+    """Where a variable stands among the moments: one place for a number, several for a label."""
+
+    where: Index
+    is_label: bool
+
+
+def _columns(stats: GaussianStats | MixedStats) -> list[_Column]:
+    if isinstance(stats, GaussianStats):
+        return [_Column(np.array([j]), False) for j in range(stats.d)]
+    place = {name: k for k, name in enumerate(stats.moments.names)}
+    return [
+        _Column(np.array([place[own] for own in indicator_names([name], stats.levels)]), name in stats.levels)
+        for name in stats.names
+    ]
+
+
+class _Moments(NamedTuple):
+    """Correlations, standard deviations and the number of rows."""
+
+    correlation: Array
+    scale: Array
+    n: float
+
+    @classmethod
+    def of(cls, stats: GaussianStats | MixedStats) -> _Moments:
+        moments = stats.moments if isinstance(stats, MixedStats) else stats
+        return cls(moments.correlation, np.sqrt(np.diag(moments.covariance)), moments.n)
+
+    def regress(self, parents: Index, j: int) -> tuple[Array, Array, Array]:
+        """Column j on its parents: coefficients, standardised ones, standard errors."""
+        among, with_j = self.correlation[np.ix_(parents, parents)], self.correlation[parents, j]
+        inverse = _inverse(among)
+        beta = inverse @ with_j
+        residual = max(1.0 - float(beta @ with_j), 0.0)
+        freedom = self.n - len(parents) - 1
+        errors = np.sqrt(residual / freedom * np.diag(inverse)) if freedom > 0 else np.full(len(beta), np.nan)
+        units = self.scale[j] / self.scale[parents]
+        return beta * units, beta, errors * units
+
+
+def _inverse(R: Array) -> Array:
+    """The inverse of a correlation matrix; the generalised one where columns depend on each other."""
+    if len(R) == 1:
+        return R
+    usable = np.linalg.cond(R) < _SINGULAR
+    return np.asarray(np.linalg.inv(R) if usable else np.linalg.pinv(R, hermitian=True), dtype=float)
 
 
 def from_weights(graph: Graph) -> Coefficients:
@@ -74,23 +125,3 @@ def from_weights(graph: Graph) -> Coefficients:
     directed = graph.adjacency & ~graph.adjacency.T
     unknown = np.full(directed.shape, np.nan)
     return Coefficients(np.where(directed, graph.weights, np.nan), unknown, unknown)
-
-
-def _moments(stats: GaussianStats | MixedStats, names: list[str]) -> GaussianStats:
-    """The moments of some columns, labels by their indicators; the last stays the last."""
-    if isinstance(stats, GaussianStats):
-        return stats.select(names)
-    return stats.moments.select([*indicator_names(names[:-1], stats.levels), names[-1]])
-
-
-def _regress(stats: GaussianStats) -> tuple[tuple[str, ...], Array, Array, Array]:
-    """The last column on the others: their names, coefficients, standardised ones, standard errors."""
-    scale = np.sqrt(np.diag(stats.covariance))
-    R = stats.correlation
-    inverse = np.linalg.pinv(R[:-1, :-1], hermitian=True)
-    beta = inverse @ R[:-1, -1]
-    residual = max(1.0 - float(beta @ R[:-1, -1]), 0.0)
-    freedom = stats.n - len(R)
-    errors = np.sqrt(residual / freedom * np.diag(inverse)) if freedom > 0 else np.full(len(beta), np.nan)
-    units = scale[-1] / scale[:-1]
-    return stats.names, beta * units, beta, errors * units
