@@ -66,6 +66,13 @@ NUMBERS = {
     **{f"BOSS, penalty {p}": fit(lambda p=p: BOSS(penalty=float(p))) for p in (1, 2, 3)},
     "PC, alpha 0.01": fit(lambda: PC(alpha=0.01)),
 }
+
+
+def _of_size(d: int) -> Mapping[str, Callable[[Any], Graph]]:
+    """The ways of learning from numbers; NOTEARS takes minutes on 200 standardised columns."""
+    return {name: way for name, way in NUMBERS.items() if name != "Notears" or d <= 100}
+
+
 LABELS = {"GES": fit(GES), "BOSS": fit(BOSS), "PC, alpha 0.01": fit(lambda: PC(alpha=0.01))}
 
 
@@ -160,7 +167,7 @@ OF_LINKED_ROWS = {
 PLAIN = fit(AutoDAG)
 SETTINGS = (
     *(
-        Setting(f"table, p={d}, n={n}, degree {k}", table(d, n, k), {"default": PLAIN, **NUMBERS})
+        Setting(f"table, p={d}, n={n}, degree {k}", table(d, n, k), {"default": PLAIN, **_of_size(d)})
         for d, n, k in (
             (80, 320, 4), (200, 1000, 4), (20, 1000, 4), (20, 100, 2), (10, 50, 2), (50, 200, 4),
             (50, 1000, 8), (100, 100, 2),

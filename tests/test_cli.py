@@ -237,12 +237,12 @@ def test_export_to_every_format(data: str, ending: str) -> None:
 def test_demo_compares_with_truth_and_naive_answer() -> None:
     done = Outcome("demo")
     assert done.code == 0, done.err
-    for words in ("the truth", "correlations", "notears", "runs/demo-1/table"):
+    for words in ("the truth", "correlations", "boss", "runs/demo-1/table"):
         assert words in done.out
     assert Outcome("fit", "--config", "runs/demo-1/table/config.toml", "--out", "again").code == 0
     assert Path("again/graph.json").read_bytes() == Path("runs/demo-1/table/graph.json").read_bytes()
     found = json.loads(Outcome("demo", "table", "--format", "json").out)
-    assert found["table"]["answers"]["notears"]["shd"] < found["table"]["answers"]["correlations"]["shd"]
+    assert found["table"]["answers"]["boss"]["shd"] < found["table"]["answers"]["correlations"]["shd"]
 
 
 @pytest.mark.parametrize("command", ["demo", "check", "fit", "simulate", "compare", "export"])

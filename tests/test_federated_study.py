@@ -416,7 +416,7 @@ def test_going_on_is_offered_only_where_it_can_help(
 def test_the_demo_of_parties(tmp_path: Path) -> None:
     outcome = demos.run("parties", tmp_path / "demo", 1)
     errors = {a.by: metrics.shd(true=outcome.truth, estimate=a.graph) for a in outcome.answers}
-    assert errors["admm"] < errors["largest alone"]
+    assert errors["boss"] < errors["largest alone"]
     assert (outcome.data / outcome.files).is_file()
 
 

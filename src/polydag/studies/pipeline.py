@@ -113,15 +113,19 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         n=inputs.n,
         converged=bool(model.converged_),
         history=model.history_,
-        notes=(
-            *inputs.notes,
-            *reason,
-            *chosen,
-            *_idle_jobs(plan),
-            *source.notes,
-            *found.first_notes,
-            *warned,
-            *found.notes,
+        notes=tuple(
+            dict.fromkeys(
+                (
+                    *inputs.notes,
+                    *reason,
+                    *chosen,
+                    *_idle_jobs(plan),
+                    *source.notes,
+                    *found.first_notes,
+                    *warned,
+                    *found.notes,
+                )
+            )
         ),
         sha256=dict(inputs.sha256),
         versions=versions(),

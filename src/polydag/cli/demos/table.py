@@ -1,23 +1,27 @@
-"""One table: a made-up health survey whose causes are known, because we made them up.
+"""One table: a made-up health survey of numbers and labels whose causes are known, because we made them up.
 
-The rows are drawn from a linear model on the graph below. The naive answer joins what is correlated.
+Each quantity is drawn given its causes; some are recorded as labels, the others in their usual units. The
+naive answer joins what is correlated.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polydag import formats, runs, simulate
+from polydag import formats, runs
 from polydag.cli.demos import Answer, Outcome
 from polydag.graph import Graph
 from polydag.stats import GaussianStats
 from polydag.studies import TableConfig
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 ROWS = 800
-NOISE = (0.8, 1.2)
 LEVEL = 0.05
 
 EFFECTS = (
@@ -36,33 +40,71 @@ EFFECTS = (
 )  # fmt: skip
 
 
+LABELS = {
+    "exercise": ("low", "moderate", "high"),
+    "smoking": ("never", "former", "current"),
+    "stress": ("low", "high"),
+}
+# Mean and standard deviation of the quantities with well-known units; the others are indices about 50.
+UNITS = {
+    "age": (52.0, 13.0), "blood_pressure": (128.0, 16.0), "body_mass": (27.0, 4.5),
+    "care_cost": (4100.0, 1500.0), "cholesterol": (5.2, 1.0), "education": (12.5, 2.5), "glucose": (5.6, 0.9),
+    "heart_rate": (71.0, 10.0), "income": (3400.0, 900.0), "salt": (8.6, 2.4), "sick_days": (11.0, 4.0),
+    "sleep": (7.1, 1.0),
+}  # fmt: skip
+INDEX = (50.0, 10.0)
+
+
 def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     """Draw the survey, learn its graph as `polydag fit` does, and answer naively beside it."""
     truth = true_graph()
-    rows = simulate.linear(truth, n=ROWS, noise_scale=NOISE, random_state=seed)
+    rows, codes = survey_rows(truth, seed)
     survey, target = folder / "table-data", folder / "table"
     with runs.new_folder(survey, force=force) as hidden:
         rows.to_csv(hidden / "data.csv", index=False)
         formats.write(truth, hidden / "truth.json")
-    config = TableConfig(data=(str(survey / "data.csv"),), method="notears", seed=seed)
+    config = TableConfig(data=(str(survey / "data.csv"),), seed=seed)
     result = runs.perform(config, target, force=force, truth=truth)
     return Outcome(
         title="One table: who causes what in a health survey?",
         story=(
-            f"{ROWS} people, {truth.n_nodes} quantities, drawn from a made-up linear model whose "
-            f"{truth.n_edges} causal edges are known; its errors have standard deviations from {NOISE[0]} to "
-            f"{NOISE[1]}. The naive answer joins every pair whose correlation is significant ({LEVEL:.0%}, "
-            f"corrected for {_pairs(truth)} tests)."
+            f"{ROWS} people, {truth.n_nodes} quantities ({', '.join(LABELS)} are labels), drawn from a "
+            f"made-up model whose {truth.n_edges} causal edges are known. The naive answer joins every pair "
+            f"whose correlation is significant ({LEVEL:.0%}, corrected for {_pairs(truth)} tests)."
         ),
         truth=truth,
         answers=(
-            Answer("correlations", correlated(GaussianStats.from_data(rows))),
-            Answer("notears", result.graph),
+            Answer("correlations", correlated(GaussianStats.from_data(codes))),
+            Answer(result.config.method, result.graph),
         ),
         result=result,
         data=survey,
         run=target,
     )
+
+
+def survey_rows(truth: Graph, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The survey as recorded, and the same in standard units with the labels by their positions."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    recorded: dict[str, list[str] | np.ndarray[Any, Any]] = {}
+    values: dict[str, np.ndarray[Any, Any]] = {}
+    for name in truth.topological_order():
+        drawn = rng.normal(size=ROWS)
+        for parent in truth.parents(name):
+            drawn = drawn + truth.weights[truth.index(parent), truth.index(name)] * values[parent]
+        if name in LABELS:
+            levels = LABELS[name]
+            cuts = np.quantile(drawn, np.arange(1, len(levels)) / len(levels))
+            code = np.searchsorted(cuts, drawn)
+            recorded[name], drawn = [levels[k] for k in code], code.astype(float)
+        values[name] = (drawn - drawn.mean()) / drawn.std()
+        if name not in LABELS:
+            mean, deviation = UNITS.get(name, INDEX)
+            recorded[name] = (mean + deviation * values[name]).round(2)
+    order = list(truth.names)
+    return pd.DataFrame(recorded)[order], pd.DataFrame(values)[order]
 
 
 def true_graph() -> Graph:
