@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -52,10 +52,13 @@ def test_the_last_bits_do_not_decide_between_operators_that_are_alike(seed: int,
     """The rows are their own mirror image, so that operators come in pairs of equal gain."""
     rng = np.random.default_rng(seed)
     half = rng.choice([-1.0, 1.0], size=(n, d))
+    assume(np.linalg.matrix_rank(np.c_[half, np.ones(n)]) == d + 1)
     stats = GaussianStats.from_data(np.r_[half, half[:, ::-1]])
     bits = rng.uniform(-1, 1, (d, d))
     other = replace(stats, scatter=stats.scatter * (1 + 2.0**-51 * (bits + bits.T) / 2))
-    assert [step[:5] for step in ges(stats).trace] == [step[:5] for step in ges(other).trace]
+    assert [step[:5] for step in ges(stats, escape=False).trace] == [
+        step[:5] for step in ges(other, escape=False).trace
+    ]
 
 
 # --- a slow search by definition: classes are sets of DAGs, operators are single edges of any member ---
@@ -146,7 +149,7 @@ def compare(
     **bounds: int,
 ) -> GESResult:
     scores, graph = brute_force(score, phases, masks, **bounds)
-    result = ges(score, knowledge=masks, phases=phases, screen=False, **bounds)
+    result = ges(score, knowledge=masks, phases=phases, screen=False, escape=False, **bounds)
     np.testing.assert_allclose([step.score for step in result.trace], scores[1:], rtol=1e-9, atol=1e-7)
     np.testing.assert_array_equal(result.adjacency, graph)
     return result

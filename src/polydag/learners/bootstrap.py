@@ -15,6 +15,7 @@ from polydag.confidence import Confidence
 from polydag.errors import UsageError
 from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.learners.base import Estimator
+from polydag.learners.search.equivalence import INTERRUPTED
 from polydag.parameters import whole
 from polydag.progress import report
 from polydag.sources import InMemory, Source, Tasks, as_source
@@ -151,4 +152,6 @@ def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:
 
 def _one(learner: Any, source: Source | Tasks, seed: np.random.SeedSequence) -> Resampled:
     model = clone(learner).fit(source.resampled(np.random.default_rng(seed)))
+    if INTERRUPTED in getattr(model, "notes_", ()):
+        raise KeyboardInterrupt  # half a search says nothing of the variability of whole ones
     return model.graph_.adjacency, getattr(model, "disclosure_", pd.DataFrame(columns=list(DISCLOSED)))

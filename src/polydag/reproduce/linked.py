@@ -75,7 +75,7 @@ def unordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Arr
         sample.links, structure="free", n_permutations=preset.n_permutations, random_state=0
     ).fit_transform(sample.rows)
     learners = {
-        "GES": GES(penalty=preset.ges_penalty, screen=preset.ges_screen),
+        "GES": GES(penalty=preset.ges_penalty, screen=preset.ges_screen, escape=False),
         "PC": PC(alpha=preset.pc_alpha, max_conditioning=preset.pc_max_conditioning),
     }
     found: dict[str, Array] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
@@ -22,6 +24,10 @@ from polydag.sources.checked import statistics, used_kinds
 from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
 from polydag.stats.regimes import standardized
+
+INTERRUPTED = (
+    "The search was interrupted: the graph is the best until then, not where the search would have ended."
+)
 
 
 class Found(Protocol):
@@ -39,6 +45,10 @@ class Found(Protocol):
     def trace(self) -> Sequence[tuple[Any, ...]]:
         """One row a step."""
 
+    @property
+    def complete(self) -> bool:
+        """False where the search was interrupted."""
+
 
 class EquivalenceLearner(StructureLearner):
     """A learner of the class of DAGs with the best score that its search finds.
@@ -53,6 +63,11 @@ class EquivalenceLearner(StructureLearner):
         One DAG of the class.
     notes_ : tuple of str
         What the fit decided by itself.
+
+    Notes
+    -----
+    Ctrl-C ends the search with the best graph until then: `converged_` is False, a note and a
+    `ConvergenceWarning` say so.
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -94,12 +109,15 @@ class EquivalenceLearner(StructureLearner):
         assert member is not None  # the search stays within classes of DAGs
         graph, self.dag_ = class_and_member(found.adjacency, member, stats)
         self.score_ = found.score
+        if not found.complete:
+            self.notes_ = (*self.notes_, INTERRUPTED)
+            warnings.warn(INTERRUPTED, ConvergenceWarning, stacklevel=3)
         self._keep(
             graph,
             raw_weights=graph.weights,
             history=found.trace,
             pruned=[],
-            converged=True,
+            converged=found.complete,
             n_iter=len(found.trace),
             stats=stats,
         )

@@ -38,6 +38,9 @@ class GES(EquivalenceLearner):
         Whether two variables may be joined only if one edge between them would gain in the empty graph. It
         halves the false edges where columns outnumber rows, which is when it is done by default, and costs
         true edges where there are many rows.
+    escape : bool
+        Whether a search over orders goes on from where no operator gains, as most often happens in dense
+        graphs. For Gaussian scores, and without `max_degree`; otherwise the search is that of Chickering.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional
@@ -78,6 +81,7 @@ class GES(EquivalenceLearner):
         **EquivalenceLearner.constraints,
         "max_degree": optional(whole(least=0)),
         "screen": optional(TRUTH),
+        "escape": TRUTH,
     }
 
     def __init__(
@@ -89,6 +93,7 @@ class GES(EquivalenceLearner):
         max_parents: int | None = None,
         max_degree: int | None = None,
         screen: bool | None = None,
+        escape: bool = True,
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -98,6 +103,7 @@ class GES(EquivalenceLearner):
         self.max_parents = max_parents
         self.max_degree = max_degree
         self.screen = screen
+        self.escape = escape
         self.knowledge = knowledge
         self.random_state = random_state
 
@@ -108,4 +114,5 @@ class GES(EquivalenceLearner):
             max_degree=self.max_degree,
             max_parents=max_parents,
             screen=self.screen,
+            escape=self.escape,
         )
