@@ -16,13 +16,13 @@ SHARES = ["PctRural", "PctBach", "PctEld", "PctFB", "PctPov", "PctBlack"]
 
 def study(name: str, rows: LinkedRows, table: pd.DataFrame, knowledge: Knowledge | None = None) -> None:
     """Learn a graph, say what the links are worth, and draw it."""
-    model = GES(penalty=1, knowledge=knowledge).fit(rows)
+    model = GES(penalty=1, escape=False, knowledge=knowledge).fit(rows)
     found = rows.decorrelation_
     print(f"{name}: {found.summary}")
     print(pd.Series(found.column_correlations, index=list(rows.names)).round(2).to_string())
     left = "some" if found.after.dependent else "none"
     print(f"Dependence left after decorrelation: {left} (p = {found.after.p_value:.1g}).")
-    alone = GES(penalty=1, knowledge=knowledge).fit(table[list(rows.names)]).graph_
+    alone = GES(penalty=1, escape=False, knowledge=knowledge).fit(table[list(rows.names)]).graph_
     print(f"Edges: {model.graph_.n_edges}; if rows are taken as independent: {alone.n_edges}.\n")
     Path(f"{name}.svg").write_text(plot.svg(model.graph_), encoding="utf-8")
 
