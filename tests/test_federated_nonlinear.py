@@ -354,8 +354,8 @@ def files(tmp_path: Path, tables: list[pd.DataFrame]) -> list[str]:
 
 
 def test_networks_from_the_command_line(tmp_path: Path, parts: list[pd.DataFrame]) -> None:
-    asked = ["fit", "--as", "parties", *files(tmp_path, parts), "--set", "model=mlp", "--set", "hidden=3",
-             "--set", "lambda=0.05", "--seed", "1"]  # fmt: skip
+    asked = ["fit", "--as", "parties", "-m", "admm", *files(tmp_path, parts), "--set", "model=mlp",
+             "--set", "hidden=3", "--set", "lambda=0.05", "--seed", "1"]  # fmt: skip
     result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
     again = CliRunner().invoke(
@@ -368,7 +368,7 @@ def test_networks_from_the_command_line(tmp_path: Path, parts: list[pd.DataFrame
 def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]) -> None:
     named = [table.rename(columns={"realisation": "who", "t": "day"}) for table in series]
     paths = files(tmp_path, [table.assign(who="p" + table["who"].astype(str)) for table in named])
-    asked = ["fit", "--as", "parties", *paths, "--set", "model=lagged", "--set", "lags=2"]
+    asked = ["fit", "--as", "parties", "-m", "admm", *paths, "--set", "model=lagged", "--set", "lags=2"]
     refused = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "no")])
     assert refused.exit_code == 3
     assert "who" in refused.output
