@@ -383,10 +383,10 @@ def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]
     summed = learned(series, model="lagged", lags=2, method="moments", **OPEN)
     assert np.array_equal(stacked.graph.adjacency, summed.graph_.adjacency)
     settings = {"model": "lagged", **own}
-    few = load(PartiesConfig(data=tuple(paths), settings=settings, columns=("x1", "x0")))
+    few = load(PartiesConfig(data=tuple(paths), method="admm", settings=settings, columns=("x1", "x0")))
     assert few.tables[paths[0]].names == ("x1", "x0", "day", "who")
     with pytest.raises(UsageError, match="tear holes"):
-        load(PartiesConfig(data=tuple(paths), settings=settings, missing="drop"))
+        load(PartiesConfig(data=tuple(paths), method="admm", settings=settings, missing="drop"))
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from polydag.learners import (
     GES,
     LEARNERS,
     PC,
+    AutoDAG,
     BayesianDiscovery,
     EqualVariance,
     MultitaskDiscovery,
@@ -39,6 +40,7 @@ from polydag.stats.regimes import standardized
 
 Array = NDArray[np.float64]
 SCALE_FREE: dict[str, Callable[[], Any]] = {
+    "auto": AutoDAG,
     "ges, bic": GES,
     "ges, bge": lambda: GES(score="bge"),
     "boss, bic": BOSS,
@@ -106,6 +108,7 @@ def assert_same_fit(
     `set_rows` is how many rows set the first variable, and so do not score it.
     """
     n, loss = len(case.plain), case.loss
+    found, expected = (getattr(model, "learner_", model) for model in (found, expected))  # of AutoDAG
     if hasattr(found, "posterior_"):
         P, Q = found.posterior_.probabilities, expected.posterior_.probabilities
         np.testing.assert_allclose(P, Q, rtol=0, atol=n * loss)

@@ -48,8 +48,11 @@ def read_relationships(path: str | Path) -> Relationships:
     Examples
     --------
     >>> from pathlib import Path
-    >>> _ = Path("family.csv").write_text("a,b,relationship\\nmother,child,0.5\\n")
-    >>> found = read_relationships("family.csv")
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "family.csv")
+    ...     _ = file.write_text("a,b,relationship\\nmother,child,0.5\\n")
+    ...     found = read_relationships(file)
     >>> found.names, found.matrix.toarray().tolist()
     (('child', 'mother'), [[1.0, 0.5], [0.5, 1.0]])
     """
