@@ -19,7 +19,7 @@ from polydag.errors import DataError, UsageError
 from polydag.sources import InMemory
 from polydag.stats import GaussianStats
 from polydag.stats._incomplete_kernels import fill_expected
-from polydag.stats.incomplete import drawn, incomplete_moments, positive_definite
+from polydag.stats.incomplete import incomplete_moments, positive_definite
 
 Array = NDArray[np.float64]
 
@@ -104,17 +104,6 @@ def test_complete_rows_have_their_own_moments(how: str) -> None:
     found, wanted = moments(X, how), GaussianStats.from_data(X)
     np.testing.assert_allclose(found.covariance, wanted.covariance, rtol=1e-8)
     assert found.n == pytest.approx(wanted.n)
-
-
-def test_drawn_values_have_the_conditional_distribution() -> None:
-    rng = np.random.default_rng(0)
-    S, mean = np.array([[1.0, 0.8], [0.8, 2.0]]), np.array([1.0, -1.0])
-    X = np.full((20_000, 2), np.nan)
-    X[:, 0] = 2.0
-    values = drawn(X, mean, S, rng)
-    assert (values[:, 0] == 2).all()
-    assert values[:, 1].mean() == pytest.approx(-1 + 0.8, abs=0.05)
-    assert values[:, 1].var() == pytest.approx(2 - 0.64, abs=0.07)
 
 
 @pytest.fixture(scope="module")

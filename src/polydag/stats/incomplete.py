@@ -147,27 +147,6 @@ def expected(rows: Array, mean: Array, inverse: Array) -> GaussianStats:
     return GaussianStats(n, mean + shift, centred.T @ centred + extra, names, n)
 
 
-def drawn(rows: Array, mean: Array, covariance: Array, rng: np.random.Generator) -> Array:
-    """Rows whose missing values are drawn given the others of their row, under a Gaussian."""
-    result = np.array(rows, dtype=float)
-    missing = ~np.isfinite(result)
-    patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    inverse = _inverse(covariance, len(rows))
-    for k, pattern in enumerate(patterns):
-        if not pattern.any():
-            continue
-        own = np.flatnonzero(which.ravel() == k)
-        own_inverse = inverse[np.ix_(pattern, pattern)]
-        deviations = result[np.ix_(own, ~pattern)] - mean[~pattern]
-        centre = (
-            mean[pattern] - np.linalg.solve(own_inverse, inverse[np.ix_(pattern, ~pattern)] @ deviations.T).T
-        )
-        factor = np.linalg.cholesky(own_inverse)
-        noise = np.linalg.solve(factor.T, rng.standard_normal((pattern.sum(), len(own)))).T
-        result[np.ix_(own, pattern)] = centre + noise
-    return result
-
-
 def _inverse(covariance: Array, n: float) -> Array:
     """The inverse covariance; of one that is nearly singular, with a row's worth of variance added."""
     values, vectors = np.linalg.eigh(covariance)
