@@ -35,8 +35,8 @@ from scipy.optimize import least_squares
 
 from polydag import simulate
 from polydag.federated import Federation
-from polydag.federated.protocol import resume as resuming
 from polydag.federated.protocol.messages import CONTRIBUTION, Arrays, Message
+from polydag.federated.protocol.storage import resume as resuming
 from polydag.federated.protocol.sums import SecureSum, narrow_of
 from polydag.privacy.masking.coordinator import add_masked
 from polydag.privacy.masking.ring import NARROW, WIDE

@@ -36,8 +36,8 @@ from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.messages import COORDINATOR, Message
 from polydag.federated.protocol.programs import State, Total
 from polydag.federated.protocol.site import SiteState
-from polydag.federated.protocol.site_folder import IDENTITY, SiteFolder
 from polydag.federated.protocol.site_protection import SiteProtection
+from polydag.federated.protocol.storage.site_folder import IDENTITY, SiteFolder
 from polydag.privacy.ledger import parse
 from polydag.privacy.masking.agreement import BLOCK
 from polydag.privacy.masking.identities import Identity, kept_identity

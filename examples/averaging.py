@@ -17,7 +17,7 @@ from polydag.federated.methods.interface import Fitted, MethodSettings, Study
 from polydag.federated.methods.voting import with_knowledge
 from polydag.federated.models.interface import Model
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.tables import statistics_of
+from polydag.federated.party_data.tables import statistics_of
 from polydag.federated.protocol.checks import Task
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total

@@ -29,11 +29,11 @@ from polydag import checkpoint
 from polydag.errors import DataError, UsageError
 from polydag.federated import Message
 from polydag.federated.methods.private.party import BOUNDS, GRADIENT, MOMENTS, PrivateParty
-from polydag.federated.protocol import resume as resuming
 from polydag.federated.protocol.messages import ASK, CONTRIBUTION, COORDINATOR, same_arrays
 from polydag.federated.protocol.programs import Ask
 from polydag.federated.protocol.site import Site
-from polydag.federated.protocol.site_folder import IDENTITY, JOURNAL, SiteFolder
+from polydag.federated.protocol.storage import resume as resuming
+from polydag.federated.protocol.storage.site_folder import IDENTITY, JOURNAL, SiteFolder
 from polydag.federated.protocol.sums import SecureSum
 from polydag.privacy import ledger
 from polydag.privacy.dp.accounting import Budget, multiplier, spent

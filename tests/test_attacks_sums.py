@@ -33,7 +33,7 @@ from polydag.errors import DataError, UsageError
 from polydag.federated import Message, Site, run
 from polydag.federated.methods.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import centre_question
+from polydag.federated.party_data.regimes import centre_question
 from polydag.federated.protocol.coordinator import DONE, Coordinator
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.messages import (

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydag import data
-from polydag.data.check import CheckReport
-from polydag.data.cost_estimates import COSTS, estimates
-from polydag.data.quality import (
+from polydag.data.checking.cost_estimates import COSTS, estimates
+from polydag.data.checking.quality import (
     constant_columns,
     dependent_columns,
     duplicate_columns,
     identical_columns,
     require_usable,
 )
+from polydag.data.checking.report import CheckReport
 from polydag.errors import DataError, UsageError
 from polydag.stats import GaussianStats
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from polydag import data
-from polydag.data.check_hints import written_differently
+from polydag.data.checking.hints import written_differently
 
 
 def clean(n: int = 200, seed: int = 0) -> pd.DataFrame:

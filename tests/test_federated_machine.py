@@ -32,9 +32,9 @@ from polydag.federated.protocol.coordinator import DONE, RUNNING, STOPPED, Coord
 from polydag.federated.protocol.engine import Federation, begin
 from polydag.federated.protocol.messages import CONTRIBUTION, COORDINATOR, same_arrays, timeout
 from polydag.federated.protocol.programs import Program
-from polydag.federated.protocol.resume import pack, unpack
 from polydag.federated.protocol.site import SiteState
-from polydag.federated.protocol.storage import from_arrays, load, save, to_arrays
+from polydag.federated.protocol.storage.resume import pack, unpack
+from polydag.federated.protocol.storage.states import from_arrays, load, save, to_arrays
 from polydag.federated.protocol.sums import total
 from polydag.knowledge import Knowledge
 

@@ -37,9 +37,9 @@ from polydag.federated.methods.schedules import Costs, Default, Paper, RoundSumm
 from polydag.federated.methods.voting import VotingMethod
 from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import variable_groups
 from polydag.federated.models.registry import MODELS
-from polydag.federated.models.unit_checks import log_scales, other_units
+from polydag.federated.party_data.regimes import variable_groups
+from polydag.federated.party_data.unit_checks import log_scales, other_units
 from polydag.federated.protocol.programs import Ask
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares

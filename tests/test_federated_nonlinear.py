@@ -27,7 +27,7 @@ from polydag.federated.models.network_coordinator import NetworkCoordinator
 from polydag.federated.models.network_party import Kind, NetworkLoss, NetworkParty
 from polydag.federated.protocol.engine import begin
 from polydag.federated.protocol.messages import Arrays, same_arrays
-from polydag.federated.protocol.resume import pack, unpack
+from polydag.federated.protocol.storage.resume import pack, unpack
 from polydag.learners import EqualVariance
 from polydag.learners.notears.lagged import NotearsLagged
 from polydag.learners.notears.nonlinear import NotearsMLP

@@ -19,9 +19,9 @@ from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.registry import METHODS
 from polydag.federated.models.interface import Model
 from polydag.federated.models.registry import MODELS
-from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local, Program
+from polydag.federated.protocol.storage.fingerprint import fingerprint
 from polydag.sources import InMemory, Parties
 
 

@@ -293,7 +293,7 @@ def test_what_was_set_in_rows_is_a_column(tmp_path: Path) -> None:
 def test_an_interrupted_fit_goes_on_to_the_same_graph(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated.protocol import resume as resuming
+    from polydag.federated.protocol.storage import resume as resuming
 
     parts = {file: pd.read_csv(file) for file in files}
     whole = learned(parts)
@@ -354,7 +354,7 @@ def test_pieces_of_other_settings_are_not_taken(files: list[str], tmp_path: Path
 def test_the_key_of_pieces_does_not_depend_on_the_process() -> None:
     script = (
         "from polydag import FederatedNotears, GES, Knowledge\n"
-        "from polydag.federated.protocol.fingerprint import fingerprint\n"
+        "from polydag.federated.protocol.storage.fingerprint import fingerprint\n"
         "known = Knowledge(forbidden=[('a', 'b'), ('c', 'd'), ('e', 'f'), ('g', 'h')])\n"
         "print(fingerprint(FederatedNotears(learner=GES(knowledge=known), knowledge=known)))"
     )
@@ -392,7 +392,7 @@ def test_the_sachs_data_is_looked_for_before_anything_is_computed(
 def test_going_on_is_offered_only_where_it_can_help(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated.protocol import resume as resuming
+    from polydag.federated.protocol.storage import resume as resuming
 
     real = resuming.run
     for error, offered in (
@@ -542,7 +542,7 @@ def _server(
 def test_a_site_that_is_lost_leaves_blocks_to_go_on_from(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from polydag.federated.protocol import resume as resuming
+    from polydag.federated.protocol.storage import resume as resuming
 
     parts = {Path(file).stem: pd.read_csv(file) for file in files}
     whole = learned(parts)

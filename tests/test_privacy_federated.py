@@ -23,7 +23,7 @@ from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.voting import Voting
 from polydag.federated.methods.voting_party import VotingParty
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import centre_question
+from polydag.federated.party_data.regimes import centre_question
 from polydag.federated.protocol.coordinator import DONE, STOPPED
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.engine import begin
@@ -39,9 +39,9 @@ from polydag.federated.protocol.messages import (
     same_arrays,
 )
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
-from polydag.federated.protocol.resume import pack, unpack
 from polydag.federated.protocol.site import SiteState
 from polydag.federated.protocol.site_protection import SiteProtection
+from polydag.federated.protocol.storage.resume import pack, unpack
 from polydag.privacy import differencing, ledger
 from polydag.privacy.ledger import Entry
 from polydag.privacy.masking.identities import Identity

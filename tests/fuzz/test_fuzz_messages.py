@@ -21,7 +21,7 @@ from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.messages import COORDINATOR, ORDER, REFUSED, TIMEOUT
 from polydag.federated.protocol.site import SiteState
 from polydag.federated.protocol.site_protection import SiteProtection
-from polydag.federated.protocol.storage import load, save
+from polydag.federated.protocol.storage.states import load, save
 from polydag.privacy.masking.identities import Identity
 from polydag.privacy.policy import Policy
 

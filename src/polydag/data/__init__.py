@@ -3,7 +3,7 @@
 `polydag.data.readers` has one module per file format.
 """
 
-from polydag.data.check import CheckReport, check
+from polydag.data.checking.report import CheckReport, check
 from polydag.data.knowledge_file import read_knowledge
 from polydag.data.reading import from_frame, gaussian_stats, read
 from polydag.data.relationships import Relationships, read_relationships

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from polydag.data.cost_estimates import COSTS
+from polydag.data.checking.cost_estimates import COSTS
 
 PATIENCE = 60.0  # seconds that a method may be predicted to take without being announced
 

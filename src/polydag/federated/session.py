@@ -27,12 +27,12 @@ from polydag.federated.protocol.coordinator import Coordinator
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.disclosure import Disclosed
 from polydag.federated.protocol.engine import Federation
-from polydag.federated.protocol.fingerprint import fingerprint
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.programs import Local, Program
-from polydag.federated.protocol.resume import run_in_pieces
 from polydag.federated.protocol.site import Site, SiteState
 from polydag.federated.protocol.site_protection import SiteProtection, parts_of
+from polydag.federated.protocol.storage.fingerprint import fingerprint
+from polydag.federated.protocol.storage.resume import run_in_pieces
 from polydag.privacy import differencing, ledger
 from polydag.privacy.differencing import MIN_SITES
 from polydag.privacy.masking.agreement import Agreement

@@ -22,8 +22,8 @@ from polydag.regression import Coefficients, coefficients
 from polydag.regression.coefficients import from_weights
 from polydag.regression.held_out import mean_log_likelihood
 from polydag.sources.adapt import as_source
+from polydag.sources.columns.kinds_notes import kinds_notes
 from polydag.sources.interface import Source
-from polydag.sources.kinds_notes import kinds_notes
 from polydag.sources.tasks import Tasks
 from polydag.stats import GaussianStats
 

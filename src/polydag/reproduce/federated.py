@@ -31,7 +31,7 @@ from polydag.federated.methods.schedules import Paper
 from polydag.federated.models.linear import PAPER_LAMBDA, PAPER_THRESHOLD, SINGLE_PARTY_LAMBDA
 from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import variable_groups
+from polydag.federated.party_data.regimes import variable_groups
 from polydag.graph import Graph
 from polydag.knowledge import Masks
 from polydag.learners.notears.federated import FederatedNotears

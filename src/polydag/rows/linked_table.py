@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.data.checking.quality import require_usable
 from polydag.data.containers import table_of
-from polydag.data.quality import require_usable
 from polydag.errors import DataError, DataWarning
 from polydag.graph import node_names
 from polydag.rows.links import Links, as_links

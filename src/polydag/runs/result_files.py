@@ -110,7 +110,7 @@ def config_text(result: Result) -> str:
 
 def summary_text(result: Result) -> str:
     """A readable summary of the study and its result."""
-    from polydag.sources.kinds_notes import kinds_in_words
+    from polydag.sources.columns.kinds_notes import kinds_in_words
 
     graph, config = result.graph, result.config
     lines = [

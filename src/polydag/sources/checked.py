@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polydag.data.quality import require_usable
+from polydag.data.checking.quality import require_usable
 from polydag.data.table import Kind
 from polydag.errors import DataError
 from polydag.sources.adapt import as_source

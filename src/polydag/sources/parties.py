@@ -20,13 +20,13 @@ from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
-from polydag.federated.models.site_comparison import Comparison
-from polydag.federated.models.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
+from polydag.federated.party_data.site_comparison import Comparison
+from polydag.federated.party_data.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
 from polydag.federated.session import Outcome, one_after_the_other
 from polydag.parameters import check, one_of, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
-from polydag.sources.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
+from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
 from polydag.sources.gaps import INCOMPLETE, gaps_by_party, gaps_note, summed_gaps
 from polydag.sources.interface import Contents, Mixed, Moments, Source
 from polydag.sources.tasks import Tasks

@@ -11,10 +11,10 @@ import pandas as pd
 
 from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
-from polydag.sources.agreement import agreed_kinds, united_levels
 from polydag.sources.checked import Gaussian, gaussian_statistics
+from polydag.sources.columns.agreement import agreed_kinds, united_levels
+from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
-from polydag.sources.labels import not_labels, numbers_of
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes

@@ -15,12 +15,12 @@ from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
 from polydag.federated.methods.stability import stable_lambda
 from polydag.federated.models.interface import Model
-from polydag.federated.models.site_comparison import Comparison, comparison_shapes
-from polydag.federated.models.site_effects import NOT_UNDER_NOISE
-from polydag.federated.models.tables import require_numbers
-from polydag.federated.protocol.fingerprint import fingerprint
+from polydag.federated.party_data.site_comparison import Comparison, comparison_shapes
+from polydag.federated.party_data.site_effects import NOT_UNDER_NOISE
+from polydag.federated.party_data.tables import require_numbers
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local
+from polydag.federated.protocol.storage.fingerprint import fingerprint
 from polydag.federated.session import Outcome, data_fingerprint, one_after_the_other, run_study
 from polydag.graph import Graph
 from polydag.metrics import varsortability

@@ -16,7 +16,7 @@ import pandas as pd
 
 from polydag.arrays import Array, Index
 from polydag.federated.models.interface import Model, ModelSettings, Penalty
-from polydag.federated.models.regimes import known_regimes, variable_groups
+from polydag.federated.party_data.regimes import known_regimes, variable_groups
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Local, Program, majority_columns
 from polydag.graph import Edge, Graph

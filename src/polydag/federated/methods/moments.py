@@ -21,9 +21,9 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.errors import DataError, UsageError
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.regimes import known_regimes, regime_label, require_rows
-from polydag.federated.models.site_comparison import Comparison, comparison_shapes
-from polydag.federated.models.site_effects import OVERALL, RANDOM_UNDER_INTERVENTION, Adjustment
+from polydag.federated.party_data.regimes import known_regimes, regime_label, require_rows
+from polydag.federated.party_data.site_comparison import Comparison, comparison_shapes
+from polydag.federated.party_data.site_effects import OVERALL, RANDOM_UNDER_INTERVENTION, Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study

@@ -22,8 +22,8 @@ from polydag.arrays import Array, Index, Mask
 from polydag.federated.methods.interface import Fitted, MethodSettings, Study
 from polydag.federated.methods.varying_party import VaryingParty
 from polydag.federated.models.interface import Model, Penalty
-from polydag.federated.models.regimes import require_rows, require_spread
-from polydag.federated.models.tables import statistics_of
+from polydag.federated.party_data.regimes import require_rows, require_spread
+from polydag.federated.party_data.tables import statistics_of
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
 from polydag.graph import Edge, Graph

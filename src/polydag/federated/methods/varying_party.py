@@ -8,7 +8,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Mask
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.unit_checks import log_scales
+from polydag.federated.party_data.unit_checks import log_scales
 from polydag.federated.protocol.checks import Task
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State

@@ -21,8 +21,8 @@ from polydag.federated.methods.iterative import Iterative, history_table
 from polydag.federated.methods.voting_party import SCORED_VOTE, VOTE, VotingParty
 from polydag.federated.models.interface import HISTORY, Model
 from polydag.federated.models.linear_coordinator import LinearCoordinator
-from polydag.federated.models.regimes import centre_question, require_spread
-from polydag.federated.models.site_comparison import comparison_shapes
+from polydag.federated.party_data.regimes import centre_question, require_spread
+from polydag.federated.party_data.site_comparison import comparison_shapes
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
 from polydag.graph import Edge, Graph

@@ -13,7 +13,7 @@ from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.interface import ModelParty
 from polydag.federated.models.linear_party import require_columns
-from polydag.federated.models.unit_checks import log_scales
+from polydag.federated.party_data.unit_checks import log_scales
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State

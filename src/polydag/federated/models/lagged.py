@@ -16,7 +16,7 @@ from polydag.errors import UsageError
 from polydag.federated.models.interface import ModelParty, ModelSettings
 from polydag.federated.models.linear import Linear
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.tables import frame_of
+from polydag.federated.party_data.tables import frame_of
 from polydag.federated.protocol.programs import State
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge

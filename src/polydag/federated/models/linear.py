@@ -9,7 +9,7 @@ from polydag.arrays import Index
 from polydag.federated.models.interface import CoordinatorModel, ModelParty, ModelSettings, Penalty
 from polydag.federated.models.linear_coordinator import LinearCoordinator
 from polydag.federated.models.linear_party import LinearParty
-from polydag.federated.models.tables import statistics_of
+from polydag.federated.party_data.tables import statistics_of
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 

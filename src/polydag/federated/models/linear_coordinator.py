@@ -25,8 +25,8 @@ from polydag.arrays import Array, Index, Mask
 from polydag.federated.models.interface import Penalty as Lambda
 from polydag.federated.models.interface import Sizes, Step
 from polydag.federated.models.proximal_loss import ProximalLoss
-from polydag.federated.models.regimes import centre_question, require_rows, require_spread
-from polydag.federated.models.site_comparison import (
+from polydag.federated.party_data.regimes import centre_question, require_rows, require_spread
+from polydag.federated.party_data.site_comparison import (
     ADJUSTMENT,
     COMPARE,
     adjustment_of,
@@ -34,7 +34,7 @@ from polydag.federated.models.site_comparison import (
     comparison_shapes,
     end_comparison,
 )
-from polydag.federated.models.site_effects import Adjustment
+from polydag.federated.party_data.site_effects import Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
 from polydag.knowledge import Masks

@@ -19,10 +19,10 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.consensus import consensus
-from polydag.federated.models.regimes import regime_label
-from polydag.federated.models.site_comparison import ADJUSTMENT, COMPARE, contribution
-from polydag.federated.models.site_effects import OVERALL, Adjustment
-from polydag.federated.models.unit_checks import log_scales, other_units, without_rounding
+from polydag.federated.party_data.regimes import regime_label
+from polydag.federated.party_data.site_comparison import ADJUSTMENT, COMPARE, contribution
+from polydag.federated.party_data.site_effects import OVERALL, Adjustment
+from polydag.federated.party_data.unit_checks import log_scales, other_units, without_rounding
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State

@@ -21,8 +21,8 @@ from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array, Index
 from polydag.federated.models.interface import Penalty, Sizes, Step
 from polydag.federated.models.network_party import Kind, network_shape
-from polydag.federated.models.regimes import centre_question, require_spread
-from polydag.federated.models.site_comparison import (
+from polydag.federated.party_data.regimes import centre_question, require_spread
+from polydag.federated.party_data.site_comparison import (
     COMPARE,
     adjustment_of,
     begin_comparison,

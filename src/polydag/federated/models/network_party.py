@@ -17,8 +17,8 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.federated.models.consensus import consensus
 from polydag.federated.models.linear_party import LinearParty, known_task, lane_count, require_columns
-from polydag.federated.models.site_comparison import ADJUSTMENT, COMPARE
-from polydag.federated.models.site_effects import Adjustment
+from polydag.federated.party_data.site_comparison import ADJUSTMENT, COMPARE
+from polydag.federated.party_data.site_effects import Adjustment
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State

@@ -10,7 +10,7 @@ from polydag.errors import UsageError
 from polydag.federated.models.interface import CoordinatorModel, ModelParty, ModelSettings, Penalty
 from polydag.federated.models.network_coordinator import NetworkCoordinator
 from polydag.federated.models.network_party import Kind, NetworkParty
-from polydag.federated.models.tables import rows_of
+from polydag.federated.party_data.tables import rows_of
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks
 from polydag.losses.settings import LAMBDA2

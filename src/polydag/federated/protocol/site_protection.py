@@ -23,8 +23,8 @@ from polydag.federated.protocol.messages import (
     Message,
 )
 from polydag.federated.protocol.programs import Local
+from polydag.federated.protocol.storage.versions import change_problem, data_version
 from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of
-from polydag.federated.protocol.versions import change_problem, data_version
 from polydag.privacy import differencing, ledger
 from polydag.privacy.dp.accounting import require_within
 from polydag.privacy.ledger import GROUP, SUM, VERSION, Entry

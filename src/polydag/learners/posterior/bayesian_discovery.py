@@ -27,8 +27,8 @@ from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, ScoreName, kind_of, resolve
 from polydag.sources.checked import discrete_counts, statistics, used_kinds
+from polydag.sources.columns.labels import labelled
 from polydag.sources.interface import Source
-from polydag.sources.labels import labelled
 from polydag.sources.table import InMemory
 from polydag.stats.regimes import standardized
 

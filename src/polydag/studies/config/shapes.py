@@ -306,7 +306,7 @@ class PartiesConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        from polydag.federated.models.site_effects import SITE_EFFECTS
+        from polydag.federated.party_data.site_effects import SITE_EFFECTS
 
         if self.site_effects not in SITE_EFFECTS:
             raise UsageError(

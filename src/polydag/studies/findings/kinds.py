@@ -11,7 +11,7 @@ def findings(model: Any, source: Any) -> Findings:
     """Of a learner that says what it took each column for; said first where some are labels."""
     from polydag.sources import Tasks
     from polydag.sources.adapt import as_source
-    from polydag.sources.kinds_notes import kinds_in_words, kinds_notes
+    from polydag.sources.columns.kinds_notes import kinds_in_words, kinds_notes
 
     used = getattr(model, "kinds_", {})
     several = isinstance(source, Tasks) or hasattr(source, "parties")  # the notes of parties are said there

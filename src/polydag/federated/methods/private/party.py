@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.linear_party import require_columns
-from polydag.federated.models.tables import require_numbers, rows_of
+from polydag.federated.party_data.tables import require_numbers, rows_of
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.disclosure import Noise
 from polydag.federated.protocol.messages import Arrays

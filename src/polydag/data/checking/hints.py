@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polydag.arrays import Array
-from polydag.data.findings import Finding
+from polydag.data.checking.findings import Finding
 
 if TYPE_CHECKING:
     import pandas as pd

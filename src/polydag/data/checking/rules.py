@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polydag.arrays import Array
-from polydag.data.check_hints import usual_factor, written_differently
+from polydag.data.checking.findings import Finding
+from polydag.data.checking.hints import usual_factor, written_differently
+from polydag.data.checking.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.discretize import MAX_LEVELS
-from polydag.data.findings import Finding
-from polydag.data.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.table import Kind, Table
 from polydag.stats import GaussianStats
 

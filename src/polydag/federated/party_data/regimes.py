@@ -13,7 +13,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index
 from polydag.errors import DataError
-from polydag.federated.models.unit_checks import SPREAD
+from polydag.federated.party_data.unit_checks import SPREAD
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, Local
 from polydag.stats import Regimes

@@ -21,7 +21,7 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.errors import DataError
-from polydag.federated.models.site_effects import COLUMNS, OVERALL, UNCHANGED, Adjustment
+from polydag.federated.party_data.site_effects import COLUMNS, OVERALL, UNCHANGED, Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State, Total
 from polydag.stats import GaussianStats

@@ -21,7 +21,7 @@ from polydag.federated.protocol.coordinator import (
 from polydag.federated.protocol.engine import Federation, Recorder, begin, run, unrecorded
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.site import Site, SiteState
-from polydag.federated.protocol.storage import from_arrays, to_arrays
+from polydag.federated.protocol.storage.states import from_arrays, to_arrays
 
 BLOCK = 20  # rounds between two saves
 

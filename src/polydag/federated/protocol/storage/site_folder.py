@@ -25,7 +25,7 @@ from polydag.federated.protocol.messages import Arrays, Message
 from polydag.federated.protocol.programs import Local
 from polydag.federated.protocol.site import Site, SiteState
 from polydag.federated.protocol.site_protection import SiteProtection
-from polydag.federated.protocol.storage import from_arrays, to_arrays
+from polydag.federated.protocol.storage.states import from_arrays, to_arrays
 from polydag.privacy import ledger
 from polydag.privacy.masking.identities import kept_identity
 from polydag.privacy.policy import Policy

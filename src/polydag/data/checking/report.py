@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polydag.data.check_hints import hints
-from polydag.data.check_rules import (
+from polydag.data.checking.cost_estimates import Estimate, estimates
+from polydag.data.checking.findings import SEVERITIES, Finding, Severity
+from polydag.data.checking.hints import hints
+from polydag.data.checking.rules import (
     ColumnSummary,
     column_findings,
     findings_between,
     summarise,
     table_findings,
 )
-from polydag.data.cost_estimates import Estimate, estimates
-from polydag.data.findings import SEVERITIES, Finding, Severity
 from polydag.data.reading import from_frame
 from polydag.data.table import Table
 from polydag.errors import UsageError

@@ -1,0 +1,1 @@
+"""Checks of tables before anything is learned from them."""

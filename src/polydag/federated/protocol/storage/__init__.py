@@ -1,0 +1,1 @@
+"""What a study keeps on disk: states, a site's folder, resumed blocks, identities of settings and data."""

@@ -1,0 +1,1 @@
+"""Columns of sources: their kinds, the levels of labels, and what several sources agree on."""
