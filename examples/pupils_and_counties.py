@@ -36,7 +36,7 @@ def main() -> None:
     study("pupils", linked, pupils, Knowledge(tiers=PUPILS))
     counties = pd.read_csv(folder / "georgia_counties_159.csv", index_col="AreaKey")
     borders = pd.read_csv(folder / "georgia_queen_contiguity.csv")  # pairs of AreaKey
-    study("counties", LinkedRows(counties[SHARES], links=borders, structure="common"), counties)
+    study("counties", LinkedRows(counties[SHARES], links=borders), counties)
 
 
 if __name__ == "__main__":

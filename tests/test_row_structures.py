@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from polydag.rows.block_descent import Problem
 from polydag.rows.decorrelation import decorrelate
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout
+from polydag.rows.structures.choice import Candidate, best
 from polydag.rows.structures.decay import Decay
 from polydag.rows.structures.exchangeable import Exchangeable, Smooth
 from polydag.rows.structures.known import Known
@@ -501,3 +502,53 @@ def test_problem_needs_no_structure_to_be_scaled() -> None:
     """The free structure is the default of a descent, as in the paper."""
     X = np.random.default_rng(0).standard_normal((12, 3))
     assert Problem.of(X, GROUPS).structure == "free"
+
+
+class _Named(NamedTuple):
+    name: str
+
+
+def _candidate(name: str, deviances: list[float]) -> Candidate:
+    return Candidate(_Named(name), np.array(deviances))  # type: ignore[arg-type]
+
+
+def test_of_candidates_within_one_standard_error_the_simplest_is_taken() -> None:
+    simple = _candidate("simple", [10.0, 10.0, 10.0, 10.0])
+    noisy = _candidate("noisy", [0.0, 18.0, 2.0, 17.0])  # lower by 3 in all, with a standard error of 19
+    steady = _candidate("steady", [9.0, 9.1, 8.9, 9.0])  # lower by 4, with a standard error of 0.16
+    assert best([simple, noisy]) is simple
+    assert best([simple, steady]) is steady
+    assert best([simple, steady, noisy]) is steady
+    assert best([simple, _candidate("hardly", [9.6, 9.6, 9.6, 9.6])]) is simple  # less than 2
+
+
+@given(st.integers(0, 10_000))
+def test_the_choice_is_never_clearly_worse_and_nothing_simpler_would_do(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    found = [_candidate(str(k), rng.normal(0, 3, 6).tolist()) for k in range(5)]
+    lowest = min(found, key=lambda each: each.deviances.sum())
+    chosen = best(found)
+
+    def margin(one: Candidate) -> float:
+        gaps = one.deviances - lowest.deviances
+        spread = np.sqrt(((gaps - gaps.mean()) ** 2).sum() / 5)
+        return float(gaps.sum() - max(2.0, 6 * spread / np.sqrt(6)))
+
+    assert margin(chosen) <= 1e-9
+    assert all(margin(each) > -1e-9 for each in found[: int(chosen.structure.name)])
+
+
+def test_rounding_in_the_data_does_not_change_the_structure() -> None:
+    """A network with few columns, where one entry for each link and one strength do about as well."""
+    rng = np.random.default_rng(3)
+    side = 7
+    places = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
+    apart = np.abs(places[:, None] - places[None]).sum(axis=-1)
+    links = np.argwhere(np.triu(apart == 1))
+    X = np.linalg.cholesky(np.exp(-apart / 2.0)) @ rng.standard_normal((side**2, 6))
+    found = [
+        LinkedRows(X * (1 + 1e-12 * rng.standard_normal(X.shape)), links=links).decorrelation_
+        for _ in range(2)
+    ]
+    assert found[0].structure == found[1].structure
+    assert found[0].correlation == pytest.approx(found[1].correlation, abs=1e-4)

@@ -3,7 +3,8 @@
 The columns are put in a random order. Each candidate is fitted to the first two thirds and judged by the
 restricted likelihood of the rest, given those before them; of few columns every third is held out in turn.
 Where dependence is left in the whitened columns of the best one, one entry of Θ for each link is tried as
-well.
+well. Of the candidates that are within one standard error of the best, the simplest is taken (Breiman et al.
+1984): a difference that small may turn over with the columns, or with the rounding of another processor.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from polydag.rows.structures.likelihood import Columns
 Array = NDArray[np.float64]
 _TRAINING = 2 / 3
 _FEW = 12  # columns; so few are held out in turn
-_CLEARLY = 2.0  # a structure with more parameters has to be better by this much of the deviance
+_CLEARLY = 2.0  # a structure with more parameters has to be better by at least this much of the deviance
 
 
 class Candidate(NamedTuple):
-    """A structure and the deviance of the held-out columns under its estimate; lower is better."""
+    """A structure and the deviances of the held-out columns under its estimate; lower is better."""
 
     structure: Structure
-    deviance: float
+    deviances: Array
+
+    @property
+    def deviance(self) -> float:
+        """That of all held-out columns."""
+        return float(self.deviances.sum())
 
 
 def held_out_orders(columns: Columns) -> list[Columns]:
@@ -53,18 +59,25 @@ def by_held_out_columns(structures: Sequence[Structure], orders: Sequence[Column
     found = []
     for structure in structures:
         fits = ((columns, structure.fit(columns, scored)) for columns in orders)
-        deviance = sum(float(columns.deviances(fit.whitening)[judged].sum()) for columns, fit in fits)
-        found.append(Candidate(structure, deviance))
+        deviances = [columns.deviances(fit.whitening)[judged] for columns, fit in fits]
+        found.append(Candidate(structure, np.concatenate(deviances)))
     return found
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate with the lowest deviance; a later one has to be clearly better."""
-    chosen = candidates[0]
-    for other in candidates[1:]:
-        if other.deviance < chosen.deviance - _CLEARLY:
-            chosen = other
-    return chosen
+    """The first candidate, of those sorted from simple to complex, that is not clearly worse than the best.
+
+    Clearly is by a fixed amount of the deviance, and by one standard error of the difference over the
+    held-out columns.
+    """
+    lowest = min(candidates, key=lambda each: each.deviance)
+    return next(each for each in candidates if not _clearly_worse(each, lowest))
+
+
+def _clearly_worse(one: Candidate, other: Candidate) -> bool:
+    differences = one.deviances - other.deviances
+    error = np.sqrt(len(differences)) * differences.std(ddof=1) if len(differences) > 1 else 0.0
+    return bool(differences.sum() > max(_CLEARLY, error))
 
 
 class Choice(NamedTuple):
@@ -86,9 +99,10 @@ def choose(
     every = np.ones(p, dtype=bool)
     orders = held_out_orders(columns)
     candidates = by_held_out_columns(simple, orders)
-    chosen, deviance = best(candidates)
+    simplest = best(candidates)
+    chosen = simplest.structure
     fitted = chosen.fit(columns, every)
-    if free and not is_enough(fitted, candidates[0].deviance - deviance):
+    if free and not is_enough(fitted, candidates[0].deviance - simplest.deviance):
         further = by_held_out_columns(free, orders)
         chosen = best([*candidates, *further]).structure
         if chosen.name == "free":

@@ -20,7 +20,7 @@ from polydag.rows.structures.whitening import Estimated
 
 Bools = NDArray[np.bool_]
 PENALTIES = (1.0, 5.0)  # λ2 that are tried beside the given one
-OWN_PARTS = (0.0, 0.3, 0.6)
+OWN_PARTS = (0.6, 0.3, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class Free:
 
 
 def free_structures(problem: Problem) -> list[Free]:
-    """All penalties with all own parts."""
+    """All penalties with all own parts, the most shrunken first."""
     result: list[Free] = []
-    for lambda2 in sorted({problem.lambda2, *PENALTIES}):
+    for lambda2 in sorted({problem.lambda2, *PENALTIES}, reverse=True):
         fits: dict[tuple[int, int], RowPrecision] = {}
         result.extend(Free(problem, lambda2, own, fits) for own in OWN_PARTS)
     return result

@@ -12,7 +12,7 @@ from polydag.rows.structures.whitening import Whitening
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_TOLERANCE = 1e-3  # of a parameter, and of the deviance
+_TOLERANCE = 1e-4  # of a parameter, and of the deviance
 
 
 def best_parameters(
@@ -45,7 +45,7 @@ def best_parameters(
             np.array(start),
             method="Nelder-Mead",
             bounds=list(bounds),
-            options={"xatol": _TOLERANCE, "fatol": _TOLERANCE, "maxiter": 80 * len(bounds)},
+            options={"xatol": _TOLERANCE, "fatol": _TOLERANCE, "maxiter": 150 * len(bounds)},
         )
         for start in starts
     ]
