@@ -160,10 +160,12 @@ def single(networks: int) -> Iterator[dict[str, Any]]:
     labels: dict[str, dict[str, Any]] = {
         "bdeu 4 (default)": {},
         "bdeu 1": {"equivalent_sample_size": 1.0},
-        "k2": {"score": "k2"},
+        "k2": {"criterion": "k2"},
     }
     scales = {"bge 1 (default)": 1.0, "bge 0.5": 0.5}
-    numbers = {name: {"score": "bge", "score_options": {"prior_matrix": t}} for name, t in scales.items()}
+    numbers = {
+        name: {"criterion": "bge", "criterion_options": {"prior_matrix": t}} for name, t in scales.items()
+    }
     for kind in ("dirichlet 1", "dirichlet 0.5", "bdeu 10", "bdeu 1", "weak", "strong"):
         learners = numbers if kind in ("weak", "strong") else labels
         said: dict[str, list[Array]] = {name: [] for name in learners}
@@ -181,7 +183,7 @@ def single(networks: int) -> Iterator[dict[str, Any]]:
 
 def learned(stats: list[Any], transfer: str, kind: str) -> MultitaskDiscovery:
     score = "bge" if kind in ("weak", "strong") else "bdeu"
-    return MultitaskDiscovery(transfer=transfer, score=score, max_parents=MOST).fit(stats)
+    return MultitaskDiscovery(transfer=transfer, criterion=score, max_parents=MOST).fit(stats)
 
 
 def several(networks: int) -> Iterator[dict[str, Any]]:
@@ -245,7 +247,7 @@ def bootstrap(networks: int) -> Iterator[dict[str, Any]]:
         again = Bootstrap(BOSS(), n_resamples=50, random_state=0).fit(X)
         F = again.frequencies_.to_numpy()
         said["frequency (BOSS)"].append(np.maximum(F, F.T)[up])
-        P = BayesianDiscovery(score="bge", max_parents=MOST).fit(X).posterior_.probabilities
+        P = BayesianDiscovery(criterion="bge", max_parents=MOST).fit(X).posterior_.probabilities
         said["posterior"].append(either_way(P)[up])
     for name, own_ in said.items():
         yield {"what": name, "networks": networks, **measured(own_, true)}

@@ -10,8 +10,10 @@ outright. Masked messages are read as the numbers that their words stand for; th
 mean are tried, and neither may beat the guess. Under differential privacy the sum itself is noisy.
 
 The last attack is on what masks do not hide: the *opened* sums of masked ADMM, over all rounds. They are sums
-of non-linear functions of the sites' covariances, which least squares fits to them from several starts. The
-error is that of the worst site, under the best assignment of the covariances found to sites.
+of non-linear functions of the sites' covariances, which least squares fits to them from several starts:
+covariances of as many rows as a site has, drawn from the pooled one. The error is that of the worst site,
+under the best assignment of the covariances found to sites. Would it help if sites rounded their parameters?
+The error that then remains, to first order, stands in `leakage_rounding`.
 """
 
 from __future__ import annotations
@@ -194,6 +196,10 @@ class Opened:
     sums: np.ndarray
     scale: np.ndarray
 
+    def first(self, rounds: int | None) -> Opened:
+        """What the first rounds open."""
+        return replace(self, questions=self.questions[:rounds], sums=self.sums[:rounds])
+
     def predicted(self, T: np.ndarray) -> np.ndarray:
         """The sums if the sites' scaled covariances were T, of shape (..., K, d, d)."""
         pending, before, found = None, 1.0, []
@@ -205,8 +211,8 @@ class Opened:
         return np.stack(found, axis=-3)
 
 
-def opened_sums(parts: list[pd.DataFrame], lane: int = -1, **settings: Any) -> tuple[Opened, np.ndarray]:
-    """The sums as the coordinator opens them, and the centre of the rows."""
+def opened_sums(parts: list[pd.DataFrame], **settings: Any) -> tuple[list[Opened], np.ndarray]:
+    """The sums of every lane as the coordinator opens them, and the centre of the rows."""
     asked: dict[int, Message] = {}
     sent: dict[int, list[Arrays]] = {}
     real = resuming.run
@@ -227,77 +233,154 @@ def opened_sums(parts: list[pd.DataFrame], lane: int = -1, **settings: Any) -> t
         resuming.run = real
     rounds = [number for number in sorted(asked) if asked[number].meta["task"] == "consensus"]
     first = asked[rounds[0]].arrays
-    questions, sums = [], []
-    for number in rounds:
-        ask = asked[number]
-        total = SecureSum(len(parts), narrow_of(ask.meta)).decode(add_masked(sent[number]))
-        sums.append(total["parameters"][lane])
-        W, rho = ask.arrays["W"][lane], float(ask.arrays["rho"][lane])
-        questions.append((W, rho, float(ask.meta["relax"])))
-    return Opened(questions, np.array(sums), first["scale"]), first["centre"][0]
+    lanes: list[Opened] = []
+    for lane in range(len(asked[rounds[0]].arrays["rho"])):
+        questions, sums = [], []
+        for number in rounds:
+            ask = asked[number]
+            total = SecureSum(len(parts), narrow_of(ask.meta)).decode(add_masked(sent[number]))
+            sums.append(total["parameters"][lane])
+            W, rho = ask.arrays["W"][lane], float(ask.arrays["rho"][lane])
+            questions.append((W, rho, float(ask.meta["relax"])))
+        lanes.append(Opened(questions, np.array(sums), first["scale"]))
+    return lanes, first["centre"][0]
 
 
-def fitted(opened: Opened, K: int, pooled: np.ndarray, starts: int, seed: int) -> np.ndarray:
-    """The covariances of K sites that fit the opened sums best, from several random starts."""
-    d = len(pooled)
-    low, size = np.tril_indices(d), d * (d + 1) // 2
-    rng = np.random.default_rng(seed)
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A run under attack: what it opened, and what is sought, the sites' scaled covariances."""
 
-    def matrices(x: np.ndarray) -> np.ndarray:
+    opened: list[Opened]
+    truth: np.ndarray
+
+    @classmethod
+    def of(cls, seed: int, K: int, d: int, rounds: int | None = None, lanes: int = 1) -> Target:
+        """A run over K sites with d columns; its first rounds, or all of them."""
+        dag = simulate.dag(d, expected_edges=d, random_state=seed)
+        rows = simulate.linear(dag, n=K * N, random_state=seed + 1)
+        parts = [rows.iloc[k * N : (k + 1) * N] for k in range(K)]
+        penalty = {"lambda_": 0.1} if lanes == 1 else {}
+        opened, centre = opened_sums(parts, **penalty)
+        unit = np.outer(opened[0].scale, opened[0].scale) * len(rows)
+        shifted = [part.to_numpy() - centre for part in parts]
+        return cls(
+            [each.first(rounds) for each in opened[:lanes]], np.array([X.T @ X / unit for X in shifted])
+        )
+
+    @property
+    def pooled(self) -> np.ndarray:
+        return np.asarray(self.truth.sum(axis=0))
+
+    @property
+    def equations(self) -> int:
+        return sum(each.sums.size for each in self.opened)
+
+    @property
+    def guess_error(self) -> float:
+        return max(error(self.pooled / len(self.truth), own) for own in self.truth)
+
+    def start(self, covariances: np.ndarray) -> np.ndarray:
+        """Covariances as a vector: the entries of their Cholesky factors."""
+        low = np.tril_indices(len(self.pooled))
+        return np.concatenate([np.linalg.cholesky(each)[low] for each in covariances])
+
+    def matrices(self, x: np.ndarray) -> np.ndarray:
+        """The covariances of vectors."""
+        K, d = self.truth.shape[:2]
+        low = np.tril_indices(d)
         roots = np.zeros((*x.shape[:-1], K, d, d))
-        roots[..., low[0], low[1]] = x.reshape(*x.shape[:-1], K, size)
-        return roots @ np.swapaxes(roots, -1, -2)
+        roots[..., low[0], low[1]] = x.reshape(*x.shape[:-1], K, len(low[0]))
+        return np.asarray(roots @ np.swapaxes(roots, -1, -2))
 
-    def residuals(x: np.ndarray) -> np.ndarray:
-        return (opened.predicted(matrices(x)) - opened.sums).reshape(*x.shape[:-1], -1)
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        """How far the sums are from those that covariances would give."""
+        T = self.matrices(x)
+        each = [(own.predicted(T) - own.sums).reshape(*x.shape[:-1], -1) for own in self.opened]
+        return np.concatenate(each, axis=-1)
 
-    def slopes(x: np.ndarray) -> np.ndarray:
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """The derivatives of the residuals."""
         h = 1e-6 * np.maximum(np.abs(x), 1e-2)
-        both = residuals(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+        both = self.residuals(np.concatenate([x + np.diag(h), x - np.diag(h)]))
         return ((both[: len(x)] - both[len(x) :]) / (2 * h[:, None])).T
 
-    best = None
-    for _ in range(starts):
-        draws = [rng.normal(size=(3 * d, d)) @ np.linalg.cholesky(pooled / K).T for _ in range(K)]
-        x = np.concatenate([np.linalg.cholesky(rows.T @ rows / (3 * d))[low] for rows in draws])
-        found = least_squares(residuals, x, slopes, max_nfev=200, xtol=1e-15, ftol=1e-15, gtol=1e-15)
-        best = found if best is None or found.cost < best.cost else best
-        if best.cost < 1e-15 * len(best.fun):  # as exact as the fixed point is
-            break
-    assert best is not None
-    return matrices(best.x)
+    def fitted(self, starts: int, seed: int) -> np.ndarray:
+        """The covariances that fit the opened sums best, from several random starts."""
+        K, d = self.truth.shape[:2]
+        rng, root_, best = np.random.default_rng(seed), np.linalg.cholesky(self.pooled / K), None
+        for _ in range(starts):
+            draws = rng.normal(size=(K, max(N, 2 * d), d)) @ root_.T
+            x = self.start(np.swapaxes(draws, 1, 2) @ draws / draws.shape[1])
+            tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+            found = least_squares(self.residuals, x, self.slopes, max_nfev=150, **tight)
+            best = found if best is None or found.cost < best.cost else best
+            if best.cost < 1e-15 * len(best.fun):  # as exact as the fixed point is
+                break
+        assert best is not None
+        return self.matrices(best.x)
+
+    def error_after_rounding(self, grid: float) -> float:
+        """The error of the worst site if parameters were rounded to a grid, to first order at the truth."""
+        x = self.start(self.truth)
+        back = np.linalg.pinv(self.slopes(x), rcond=1e-12) * grid * np.sqrt(len(self.truth) / 12)
+        h = 1e-6 * np.maximum(np.abs(x), 1e-2)
+        both = self.matrices(np.concatenate([x + np.diag(h), x - np.diag(h)]))
+        change = (both[: len(x)] - both[len(x) :]) / (2 * h[:, None, None, None])
+        spread = np.einsum("akij,an->kijn", change, back)
+        sizes = np.sqrt((spread**2).sum(axis=(1, 2, 3)))
+        return float(max(sizes / np.linalg.norm(self.truth, axis=(1, 2))))
 
 
-def opened_attack(seed: int, K: int, d: int, rounds: int | None = None, starts: int = 12) -> dict[str, Any]:
-    """The attack on the opened sums of one lane, over the first rounds or all of them."""
-    dag = simulate.dag(d, expected_edges=d, random_state=seed)
-    rows = simulate.linear(dag, n=K * N, random_state=seed + 1)
-    parts = [rows.iloc[k * N : (k + 1) * N] for k in range(K)]
-    opened, centre = opened_sums(parts, lambda_=0.1)
-    opened = replace(opened, questions=opened.questions[:rounds], sums=opened.sums[:rounds])
-    unit = np.outer(opened.scale, opened.scale) * len(rows)
-    truth = [(part.to_numpy() - centre).T @ (part.to_numpy() - centre) / unit for part in parts]
-    pooled = np.sum(truth, axis=0)
-    found = fitted(opened, K, pooled, starts, seed)
+def opened_attack(
+    seed: int, K: int, d: int, rounds: int | None = None, lanes: int = 1, starts: int = 12
+) -> dict[str, Any]:
+    """The attack on the opened sums, over the first rounds or all of them."""
+    target = Target.of(seed, K, d, rounds, lanes)
+    found = target.fitted(starts, seed)
     orders = itertools.permutations(range(K))
     return {
-        "seed": seed, "sites": K, "d": d, "rounds": len(opened.questions), "equations": opened.sums.size,
-        "unknowns": K * d * (d + 1) // 2,
-        "covariance_error": min(max(map(error, found[list(order)], truth)) for order in orders),
-        "guess_error": max(error(pooled / K, own) for own in truth),
+        "seed": seed, "sites": K, "d": d, "lanes": lanes, "rounds": len(target.opened[0].questions),
+        "equations": target.equations, "unknowns": K * d * (d + 1) // 2,
+        "covariance_error": min(max(map(error, found[list(order)], target.truth)) for order in orders),
+        "guess_error": target.guess_error,
     }  # fmt: skip
 
 
-def opened_attacks(seeds: int) -> list[dict[str, Any]]:
-    """Over numbers of sites, columns and rounds."""
-    cases = [(3, 3, 2), (3, 3, 5), (3, 3, 10), (3, 3, None), (3, 4, None), (4, 3, None)]
-    found = [opened_attack(seed, K, d, rounds) for K, d, rounds in cases for seed in range(seeds)]
+def rounding(seeds: int) -> list[dict[str, Any]]:
+    """What an attack would still find if sites rounded their parameters, at the first rounds and at all."""
+    found = []
+    for K, d, rounds, seed in itertools.product((3, 5), (5, 10), (5, None), range(seeds)):
+        target = Target.of(seed, K, d, rounds)
+        row = {"seed": seed, "sites": K, "d": d, "rounds": len(target.opened[0].questions)}
+        errors = {f"error_at_{grid:g}": target.error_after_rounding(grid) for grid in (1e-4, 1e-3, 1e-2)}
+        found.append({**row, **errors, "guess_error": target.guess_error})
     frame = pd.DataFrame(found)
-    print(f"opened sums of masked ADMM, one lane, {seeds} seeds; median errors of the worst site, relative")
-    keys = ["sites", "d", "rounds", "equations", "unknowns"]
-    frame["rounds"] = frame["rounds"].where(frame["rounds"] <= 10, 46)  # a whole run takes 45 or 46
-    frame["equations"] = frame["rounds"] * frame["d"] ** 2
-    medians = frame.groupby(keys, sort=False)[["covariance_error", "guess_error"]].median()
+    frame["rounds"] = frame["rounds"].where(frame["rounds"] <= 10, "all")
+    print("if sites rounded their parameters: median errors of the worst site, relative")
+    print(frame.drop(columns="seed").groupby(["sites", "d", "rounds"], sort=False).median().to_string())
+    return [
+        {name: f"{value:.3g}" if isinstance(value, float) else value for name, value in row.items()}
+        for row in found
+    ]
+
+
+CASES: list[tuple[int, int, int | None, int]] = [
+    *((3, 3, rounds, 1) for rounds in (2, 5, 10, None)),
+    *((3, 5, rounds, 1) for rounds in (5, 10, None)),
+    (3, 5, 10, 5), (3, 8, None, 1), (4, 3, None, 1), (4, 5, None, 1), (5, 3, None, 1), (5, 5, None, 1),
+]  # fmt: skip
+
+
+def opened_attacks(seeds: int) -> list[dict[str, Any]]:
+    """Over numbers of sites, columns, rounds and lanes."""
+    found = [
+        opened_attack(seed, K, d, rounds, lanes) for K, d, rounds, lanes in CASES for seed in range(seeds)
+    ]
+    frame = pd.DataFrame(found)
+    print(f"opened sums of masked ADMM, {seeds} seeds; median errors of the worst site, relative")
+    keys = ["sites", "d", "lanes", "rounds", "unknowns"]
+    frame["rounds"] = frame["rounds"].where(frame["rounds"] <= 10, "all")
+    medians = frame.groupby(keys, sort=False)[["equations", "covariance_error", "guess_error"]].median()
     medians["solved"] = frame.groupby(keys, sort=False)["covariance_error"].agg(
         lambda each: (each < 1e-4).sum()
     )
@@ -313,7 +396,7 @@ def main() -> None:
     parser.add_argument("--opened-seeds", type=int, default=3, help="of the attack on opened sums")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     chosen = parser.parse_args()
-    opened = opened_attacks(chosen.opened_seeds)
+    opened, rounded = opened_attacks(chosen.opened_seeds), rounding(chosen.opened_seeds)
     found = [row for seed in range(chosen.seeds) for row in attacks(seed)]
     frame = pd.DataFrame(found)
     frame["attack"] = frame["attack"].str.replace(r"best of \d+ rounds", "best of all rounds", regex=True)
@@ -331,6 +414,7 @@ def main() -> None:
         place = machine("polydag", "cryptography", "opendp")
         keep("leakage", found, place)
         keep("leakage_opened", opened, place)
+        keep("leakage_rounding", rounded, place)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def study() -> None:
     wall, cpu = time.perf_counter(), cpu_of_all()
     model = MultitaskDiscovery(
         transfer="family",
-        score="k2",
+        criterion="k2",
         max_parents=2,
         method="mcmc",
         max_candidates=None,

@@ -48,7 +48,7 @@ def measured(rows: int, trials: int) -> dict[str, np.ndarray[Any, Any]]:
         edges = truth(bench, trial).P > 0.5
         tables = [table.iloc[:rows] for table in trial.rows]
         for name, settings in FORMS.items():
-            chosen = {"transfer": "family", "score": "k2", "max_parents": 3, **settings}
+            chosen = {"transfer": "family", "criterion": "k2", "max_parents": 3, **settings}
             model = MultitaskDiscovery(**chosen, method="exact").fit(tables)
             found[name][at] = areas(edges, np.array([p.probabilities for p in model.posteriors_])).auc
     return found

@@ -16,11 +16,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 
 import argparse
 import importlib.util
-import json
 import resource
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -177,25 +173,11 @@ def alarm(seeds: int, peers: bool) -> list[Row]:
     return found
 
 
-def first_searches() -> Row:
-    """The first searches of a process: they compile, or read what an earlier process compiled."""
+def first_searches() -> None:
+    """Compile what the searches need, or load it from the cache."""
     X = table(10, 200, 20, None, 0)[1].to_numpy()  # dependent columns: edges are added, removed and turned
-    gaussian = timed(lambda: ges(GaussianStats.from_data(X)))[0]
-    discrete = timed(lambda: ges(DiscreteCounts.from_data((X > 0).astype(int))))[0]
-    return {"gaussian_s": round(gaussian, 2), "discrete_s": round(discrete, 2)}
-
-
-def first_use() -> list[Row]:
-    """First searches with an empty cache, in a process of their own, and with the cache as it is."""
-    with tempfile.TemporaryDirectory() as empty:
-        command = [sys.executable, __file__, "--first-use"]
-        out = subprocess.run(
-            command, env={**os.environ, "NUMBA_CACHE_DIR": empty}, capture_output=True, check=True
-        )
-    found = [{"cache": "empty", **json.loads(out.stdout)}, {"cache": "filled", **first_searches()}]
-    for row in found:
-        print(f"first use, cache {row['cache']}: bic {row['gaussian_s']}, bdeu {row['discrete_s']} CPU-s")
-    return found
+    ges(GaussianStats.from_data(X))
+    ges(DiscreteCounts.from_data((X > 0).astype(int)))
 
 
 def main() -> None:
@@ -204,12 +186,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="works whose name contains this")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
-    parser.add_argument("--first-use", action="store_true", help="only time the first searches, as JSON")
     chosen = parser.parse_args()
-    if chosen.first_use:
-        print(json.dumps(first_searches()))
-        return
-    first = [] if chosen.only else first_use()
     first_searches()
     for method in METHODS.values():  # what is compiled or loaded from the cache is not timed below
         method(GaussianStats.from_data(table(10, 200, 20, None, 0)[1]))
@@ -225,7 +202,6 @@ def main() -> None:
     if not chosen.no_save:
         place = machine("polydag", "numba", "scipy")
         for name, rows in (
-            ("search_first_use", first),
             ("search", found),
             ("search_alarm", on_alarm),
             ("search_growth", curve),
