@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -50,7 +50,7 @@ test-slow: $(VENV)/.test  ## Statistical checks over many seeds
 	@$(BIN)/python -m pytest -m slow -n 2
 
 fuzz: $(VENV)/.test  ## Damaged files, odd numbers and malformed messages, with new seeds for ten minutes
-	@POLYDAG_FUZZ_SECONDS=$$(( 1200 / $$($(BIN)/python -m pytest tests/fuzz --collect-only -q | grep -c ::) )) \
+	@POLYDAG_FUZZ_SECONDS=$$(( 2700 / $$($(BIN)/python -m pytest tests/fuzz --collect-only -q | grep -c ::) )) \
 		$(BIN)/python -m pytest tests/fuzz -n 2 -rP --durations=0
 
 test-portable: $(VENV)/.test  ## The tests that rounding could change, as other processors would run them
@@ -64,7 +64,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private  ## All benchmarks
+bench: bench-pooled bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -74,6 +74,9 @@ bench-versions: $(VENV)/.bench  ## This version beside an earlier checkout (EARL
 
 bench-streaming: $(VENV)/.bench  ## Statistics of ten million rows
 	@$(BIN)/python benchmarks/streaming.py
+
+bench-first-use: $(VENV)/.bench  ## CPU time of the first fit, when kernels are compiled
+	@$(BIN)/python benchmarks/first_use.py
 
 bench-search: $(VENV)/.bench  ## GES and PC
 	@$(BIN)/python benchmarks/search.py

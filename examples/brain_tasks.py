@@ -24,10 +24,10 @@ def nine_subjects(folder: Path) -> None:
     tasks = {f"s{s}": own.drop(columns=["subject", "t"])[::STEP] for s, own in scans.groupby("subject")}
     regions = [name for name in scans.columns if name not in ("subject", "t", "I")]
     known = Knowledge(tiers=[["I"], regions])
-    alone = MultitaskDiscovery(transfer="none", score="bge", knowledge=known).fit(tasks)
+    alone = MultitaskDiscovery(transfer="none", criterion="bge", knowledge=known).fit(tasks)
     for combination in ("product", "star"):
         model = MultitaskDiscovery(
-            transfer="family", score="bge", combination=combination, knowledge=known
+            transfer="family", criterion="bge", combination=combination, knowledge=known
         ).fit(tasks)
         found = np.array([posterior.probabilities for posterior in model.posteriors_])
         print(f"{combination}: {found.sum() / len(tasks):.1f} edges expected in a subject", end=", ")
@@ -54,7 +54,7 @@ def netsim(folder: Path) -> None:
             ("pool", "star"),
         ):
             model = MultitaskDiscovery(
-                transfer=transfer, combination=combination, score="bge", max_parents=2
+                transfer=transfer, combination=combination, criterion="bge", max_parents=2
             ).fit([own[:count] for own in subjects])
             areas = [
                 metrics.average_precision(true=pairs, scores=p.probabilities + p.probabilities.T)

@@ -53,5 +53,5 @@ if __name__ == "__main__":
     SCORES["hannan-quinn"] = HannanQuinn
     X = simulate.linear(simulate.dag(6, n_edges=6, random_state=0), n=500, random_state=1)
     for learner in (GES, BOSS, BayesianDiscovery):
-        edges = {score: learner(score=score).fit(X).graph_.n_edges for score in ("bic", "hannan-quinn")}
+        edges = {score: learner(criterion=score).fit(X).graph_.n_edges for score in ("bic", "hannan-quinn")}
         print(f"edges found by {learner.__name__}:", edges)

@@ -42,7 +42,7 @@ def main() -> None:
     inside = [f"in {name}" for name in HOSPITALS]
     known = Knowledge(tiers=ORDER)
     for transfer in ("none", "theorem1"):
-        model = MultitaskDiscovery(transfer=transfer, score="bdeu", knowledge=known).fit(tables)
+        model = MultitaskDiscovery(transfer=transfer, criterion="bdeu", knowledge=known).fit(tables)
         table = model.differences_
         likely = table[table[inside].max(axis=1) > 0.5].sort_values(inside, ascending=False)
         print(f"\ntransfer = {transfer}: edges more probable than 0.5 somewhere ({likely['basis'].iloc[0]})")

@@ -15,6 +15,7 @@ from polydag.federated.protocol import coordinator_masking as masked
 from polydag.federated.protocol.coordinator_masking import Masking
 from polydag.federated.protocol.messages import ASK, COORDINATOR, JOIN, REFUSED, ROSTER
 from polydag.federated.protocol.programs import Local
+from polydag.federated.protocol.reasons import REASONS
 from polydag.federated.protocol.site import SiteState
 from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.privacy import ledger
@@ -110,3 +111,10 @@ def remembered(attack: Attack, name: str, before: Sequence[Entry] = ()) -> tuple
 def is_constant_refusal(message: Message) -> bool:
     """Whether a message says no more than that a question was refused."""
     return message.phase == REFUSED and not message.arrays and set(message.meta) <= {"signature"}
+
+
+def is_refusal_to_join(message: Message, reason: str | None = None) -> bool:
+    """Whether a message says no more than that, and for which reason of the list, a site does not join."""
+    plain = not message.arrays and set(message.meta) <= {"signature", "reason"}
+    expected = REASONS if reason is None else (reason,)
+    return message.phase == REFUSED and plain and message.meta.get("reason") in expected

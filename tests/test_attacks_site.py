@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from attacked import (
     DIRECTORY,
@@ -18,6 +19,7 @@ from attacked import (
     Attack,
     D,
     is_constant_refusal,
+    is_refusal_to_join,
     party,
     remembered,
     rows,
@@ -26,14 +28,24 @@ from attacked import (
 )
 from over_parties import learned
 from polydag import checkpoint
+from polydag.cli.main import app
 from polydag.errors import DataError, UsageError
 from polydag.federated import Message
 from polydag.federated.methods.private.party import BOUNDS, GRADIENT, MOMENTS, PrivateParty
-from polydag.federated.protocol.messages import ASK, CONTRIBUTION, COORDINATOR, same_arrays
+from polydag.federated.protocol import equations
+from polydag.federated.protocol.messages import (
+    ASK,
+    CONTRIBUTION,
+    COORDINATOR,
+    REFUSED,
+    ROSTER,
+    same_arrays,
+)
 from polydag.federated.protocol.programs import Ask
 from polydag.federated.protocol.site import Site
+from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.federated.protocol.storage import resume as resuming
-from polydag.federated.protocol.storage.site_folder import IDENTITY, JOURNAL, SiteFolder
+from polydag.federated.protocol.storage.site_folder import IDENTITY, JOURNAL, SiteFolder, renew_identity
 from polydag.federated.protocol.sums import SecureSum
 from polydag.privacy import ledger
 from polydag.privacy.dp.accounting import Budget, multiplier, spent
@@ -170,7 +182,7 @@ def test_with_noise_nobody_may_drop_out() -> None:
     assert is_constant_refusal(moments(attack, "site 0", 1, z))
     assert "take theirs along" in attack.reasons("site 0")
     attack, z = private(recover=False)
-    assert all(map(is_constant_refusal, attack.join(recover=True).values()))
+    assert all(map(is_refusal_to_join, attack.join(recover=True).values()))
     assert not is_constant_refusal(moments_after_join())
 
 
@@ -195,11 +207,40 @@ def test_messages_are_signed_and_forged_ones_change_nothing() -> None:
         assert state.ledger == before.ledger
         assert (state.round, state.phase, state.closed) == (before.round, before.phase, False)
     reply = attack.ask("site 0")
-    assert attack.masking.objection(reply) is None
+    assert attack.masking.objection(reply, attack.memory) is None
     for change in ({"sender": "site 1"}, {"round": 2}, {"phase": "join"}, {"arrays": {}}):
-        assert attack.masking.objection(dataclasses.replace(reply, **change)) is not None
-    refusal = attack.ask("site 1", columns=["a"])  # both an answer and a refusal are signed with no nonce
-    assert attack.masking.objection(refusal) is None
+        assert attack.masking.objection(dataclasses.replace(reply, **change), attack.memory) is not None
+    refusal = attack.ask("site 1", columns=["a"])  # an answer and a refusal are authenticated with no nonce
+    assert attack.masking.objection(refusal, attack.memory) is None
+
+
+def test_tags_hold_for_one_site_one_direction_and_one_study() -> None:
+    attack, other = Attack(sites_of(3)), Attack(sites_of(3))
+    attack.join()
+    other.join()
+    before = attack.states["site 0"]
+
+    def question(memory: Any, recipient: str = "site 0") -> Message:
+        plain = Message(COORDINATOR, recipient, 1, ASK, {}, {"task": "unknown"})
+        return attack.masking.signed([plain], memory)[0]
+
+    def is_taken(message: Message) -> bool:
+        state, _ = attack.sites["site 0"].step(before, [message])
+        return state.closed  # it was taken for a question, and refused since it is none
+
+    tagged = question(attack.memory)
+    assert len(tagged.meta["signature"]) == 64  # of 32 bytes; a signature has 64
+    assert is_taken(tagged)
+    assert is_taken(question(None))  # signed
+    assert not is_taken(question(other.memory))
+    to_another = question(attack.memory, "site 1").meta["signature"]
+    assert not is_taken(dataclasses.replace(tagged, meta={**tagged.meta, "signature": to_another}))
+    swapped = {name: keys[::-1] for name, keys in attack.memory["channels"].items()}
+    assert not is_taken(question({"channels": swapped}))  # an answer is not sent back as a question
+    assert not is_taken(dataclasses.replace(tagged, meta={**tagged.meta, "task": "scatter"}))
+    reply = attack.ask("site 0")
+    assert len(reply.meta["signature"]) == 64
+    assert attack.masking.objection(reply, other.memory) is not None
 
 
 def test_a_ledger_cannot_be_rewritten_shortened_or_used_twice(tmp_path: Path) -> None:
@@ -410,6 +451,12 @@ coordinator = "{coordinator}"
 north = "{north}"
 south = "{north}"
 
+[ranges]
+rho = [0.001, 1000]
+
+[revoked]
+"north until May" = "{old}"
+
 [sums]
 group = ["north", "south", "west"]
 quorum = 3
@@ -424,27 +471,223 @@ epsilon = 1
 
 
 def test_the_owner_writes_the_policy(tmp_path: Path) -> None:
-    keys = {name: Identity().public.hex() for name in ("coordinator", "north")}
+    keys = {name: Identity().public.hex() for name in ("coordinator", "north", "old")}
     file = tmp_path / "policy.toml"
     file.write_text(POLICY.format(**keys))
     found = read_policy(tmp_path)
     assert found.group == ("north", "south", "west")
     assert (found.quorum, found.recover, found.lanes, found.min_rows, found.rounds) == (3, False, 1, 10, 2)
     assert found.budget == Budget(1.0, 1e-5)
+    assert found.ranges == {"rho": (1e-3, 1e3)}
+    assert not found.solvable
     for wrong, why in (
         ("rounds = 2", "questions.rounds is missing"),
         ("quorum = 3", "sums.quorum is missing"),
         (keys["coordinator"], "64 hexadecimal digits"),
         ("[budget]", "unknown setting"),
+        ("0.001, ", "lowest, highest"),
+        (keys["old"], "revoked.north until May must be 64"),
+        (f'coordinator = "{keys["coordinator"]}"', "public keys of the coordinator"),
     ):
-        file.write_text(POLICY.format(**keys).replace(wrong, "" if wrong != keys["coordinator"] else "abc"))
+        file.write_text(POLICY.format(**keys).replace(wrong, "abc" if len(wrong) == 64 else ""))
         with pytest.raises(DataError, match=why):
             read_policy(file)
+    file.write_text(POLICY.format(**{**keys, "north": keys["old"]}))
+    with pytest.raises(DataError, match=r"north under .identities. is revoked .north until May"):
+        read_policy(file)
     file.write_text(POLICY.format(**keys).replace("quorum = 3", "quorum = 3\nmin_sites = 2"))
     with pytest.raises(DataError, match="at least 3"):
         read_policy(file)
     with pytest.raises(UsageError):
         Policy(min_sites=1)
+
+
+def _consensus(attack: Attack, round_: int, rho: float = 1.0, W: Any = None) -> Message:
+    """Ask the first site for its parameters at one penalty."""
+    arrays = {"W": np.zeros((1, D, D)) if W is None else W, "rho": np.array([rho])}
+    if round_ == 1:
+        arrays |= {
+            "group": np.zeros(D, dtype=np.int64), "centre": np.zeros((1, D)), "rows": np.array([120.0]),
+            "scale": np.ones(D),
+        }  # fmt: skip
+    before = attack.states["site 0"].masking.get("asked", {"question": ""})
+    meta = {"task": "consensus", "relax": 1.5, "narrow": {}, "over": list(attack.sites)}
+    study = {"study": attack.memory["agreement"]["study"], "before": before}
+    return attack.send("site 0", round_, "ask", arrays, **meta, **study)
+
+
+def test_more_sums_of_parameters_than_unknown_covariances_do_not_leave() -> None:
+    attack = Attack(sites_of(3, solvable=False))
+    attack.join()
+    replies = [_consensus(attack, round_) for round_ in (1, 2)]  # 10 numbers each; 12 are unknown
+    assert [reply.phase for reply in replies] == ["contribution", REFUSED]
+    assert is_constant_refusal(replies[1])
+    assert "20 sums that are not statistics of the pooled rows" in attack.reasons("site 0")
+    before = remembered(attack, "site 0")
+    for earlier, phase in ((before, REFUSED), ((), "contribution")):  # earlier studies count
+        own = site("site 0", party(0), earlier, solvable=False)
+        later = Attack({**sites_of(3), "site 0": own})
+        later.join()
+        assert _consensus(later, 1).phase == phase
+
+
+def test_summed_moments_are_answered_as_often_as_they_are_asked_for() -> None:
+    """They are the same sums each time; those of other functions of the data are not."""
+    before: tuple[Entry, ...] = ()
+    for study in range(4):
+        attack = Attack({**sites_of(3), "site 0": site("site 0", party(0), before, solvable=False)})
+        attack.join()
+        assert attack.ask("site 0").phase == "contribution", study
+        before = remembered(attack, "site 0", before)
+    assert equations.opened(before) == (D + 1, set(NAMES))  # logarithms of variances, and of all together
+    for correlation, divisor, refused, more in ((0.5, 0, True, 0), (1.0, 2, False, 6), (1.0, 0, False, 0)):
+        attack = Attack({**sites_of(3), "site 0": site("site 0", party(0), before, solvable=False)})
+        attack.join()
+        adjusted = np.array([correlation, divisor, *np.zeros(D)])
+        assert is_constant_refusal(attack.ask("site 0", adjustment=adjusted)) == refused
+        assert ("moved a part of the way" in attack.reasons("site 0")) == refused
+        assert equations.opened(remembered(attack, "site 0", before))[0] == D + 1 + more
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("rows[]", (2,), 0), ("scatter[x0]", (D, D), 0), ("squares", (1, D), 0), ("families", (7,), 0),
+        ("counts", (9,), 0), ("log_scales", (3, D), 0), ("weighted scatter", (D, D), 6), ("overall", (3,), 1),
+        ("variances", (4, D), D), ("parameters", (2, D, D), 2 * D * D), ("spread", (2,), 2),
+        ("squared weights", (1, D, D), D * D), ("residual squares", (5,), 5), ("edges", (D, D), D * D),
+        ("scaled scatter[]", (D, D), 6),
+    ],
+)  # fmt: skip
+def test_which_sums_are_equations_in_single_sites(name: str, shape: tuple[int, ...], expected: int) -> None:
+    assert equations.equations(equations.Sum(name, shape)) == expected
+
+
+def test_the_owner_narrows_the_range_of_a_field() -> None:
+    for rho, phase in ((1.0, "contribution"), (1e-9, REFUSED)):
+        attack = Attack(sites_of(3, ranges={"rho": (1e-3, 1e3)}))
+        attack.join()
+        assert _consensus(attack, 1, rho).phase == phase
+    assert "rho lies outside 0.001 to 1000" in attack.reasons("site 0")
+    attack = Attack(sites_of(3, ranges={"W": (-10.0, 10.0)}))
+    attack.join()
+    assert _consensus(attack, 1, W=np.full((1, D, D), 11.0)).phase == REFUSED
+    assert "W lies outside -10 to 10" in attack.reasons("site 0")
+    with pytest.raises(UsageError, match="No question has a field 'roh'"):
+        sites_of(3, ranges={"roh": (1e-3, 1e3)})
+
+
+def test_a_ledger_written_anew_contradicts_what_another_site_has_kept(tmp_path: Path) -> None:
+    def written(folder: str, names: str) -> tuple[Entry, ...]:
+        with Ledger(tmp_path / folder, IDENTITIES["site 1"]) as own:
+            own.append([ledger.text_of(Entry("s", 1, "data", name)) for name in names])
+            return own.entries
+
+    true, anew = written("true", "abc"), written("anew", "xyzw")
+    head = len(true).to_bytes(8, "big") + bytes.fromhex(true[-1].hash)
+    with Ledger(tmp_path / "peer", IDENTITIES["site 0"]) as peer:
+        peer.append([ledger.text_of(ledger.head_entry("s", 1, "site 1", head))])
+    longer = len(anew).to_bytes(8, "big") + bytes.fromhex(anew[-1].hash)
+    assert ledger.head_problem(peer.entries, "site 1", longer) is None  # a longer one is believed on joining
+    assert ledger.testimony_problem(true, "site 1", peer.entries) is None
+    assert "written anew" in str(ledger.testimony_problem(anew, "site 1", peer.entries))
+    assert "written anew" in str(ledger.testimony_problem(true[:-1], "site 1", peer.entries))
+    ask = ["ledger", str(tmp_path / "anew"), "--witness", str(tmp_path / "peer"), "--name", "site 1"]
+    assert CliRunner().invoke(app, ask).exit_code != 0
+    assert CliRunner().invoke(app, [ask[0], str(tmp_path / "true"), *ask[2:]]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "allowed", "announced", "change"),
+    [
+        ("members", {"directory": {}}, {}, {}),
+        ("quorum", {"quorum": 3}, {}, {"quorum": 2}),
+        ("recovery", {"recover": False}, {}, {"recover": True}),
+        ("group", {"group": ("site 0", "site 1", "site 5")}, {}, {}),
+        ("tasks", {"tasks": ("scatter",)}, {"tasks": ["scatter", "consensus"]}, {}),
+        ("rounds", {"rounds": 2}, {"rounds": 3}, {}),
+        ("columns", {}, {"columns": ["x0", "unknown"]}, {}),
+        ("noise", {"budget": Budget(1.0, 1e-5)}, {}, {}),
+        ("withheld", {"min_rows": 41}, {}, {}),
+        ("withheld", {"withheld": True}, {}, {}),
+        (
+            "withheld",
+            {},
+            {},
+            {"parts": {"": ["site 0", "site 1", "site 2"], "x0": ["site 0", "site 1", "site 2"]}},
+        ),
+        ("quorum", {"quorum": 3, "min_rows": 41}, {}, {"quorum": 2}),  # data are looked at last
+    ],
+)
+def test_a_site_that_does_not_join_says_why_in_a_word_that_its_data_do_not_change(
+    reason: str, allowed: dict[str, Any], announced: dict[str, Any], change: dict[str, Any]
+) -> None:
+    told = []
+    for k in (0, 7):  # the same policy over other data
+        attack = Attack({**sites_of(3), "site 0": _of(party(k), **allowed)}, announced=announced)
+        told.append(attack.join(**change)["site 0"])
+    assert all(map(is_refusal_to_join, told))
+    assert [reply.meta["reason"] for reply in told] == [reason, reason]
+    assert told[0].digest == told[1].digest
+    assert is_constant_refusal(attack.ask("site 0"))  # later questions are refused without a reason
+
+
+def _of(local: Any, **allowed: Any) -> Site:
+    if allowed.get("directory") == {}:
+        allowed["directory"] = {name: DIRECTORY[name] for name in ("coordinator", "site 0", "site 1")}
+    policy = Policy(**{"directory": DIRECTORY, **allowed})
+    return Site(local, protection=SiteProtection(IDENTITIES["site 0"], policy))
+
+
+def test_under_noise_whether_a_site_joins_and_answers_does_not_depend_on_its_rows() -> None:
+    own = _of(PrivateParty(rows(0, 40), NAMES), budget=Budget(1.0, 1e-5))
+    attack = Attack({**sites_of(3), "site 0": own}, announced={"plan": [[0.5, 100]]})
+    assert is_refusal_to_join(attack.join()["site 0"], "budget")
+    joined, z = private(40)
+    joined.join()
+    before = remembered(joined, "site 0")
+    for n in (40, 41, 7, 1):  # also after a small change of the data
+        local = PrivateParty(rows(0, n), NAMES)
+        attack, z = private(40)
+        attack.sites["site 0"] = site("site 0", local, before, budget=Budget(1.0, 1e-5), min_rows=10)
+        assert attack.join()["site 0"].phase == ROSTER
+        assert moments(attack, "site 0", 1, z).phase == "contribution"
+
+
+def test_rows_and_data_are_checked_again_after_a_restart() -> None:
+    """Between joining and a question the data behind a site may be replaced; the state is what was saved."""
+    for n, why in ((40, ""), (41, "data has changed since it joined"), (7, "It has 7 rows")):
+        attack = Attack(sites_of(3))
+        attack.join()
+        attack.sites["site 0"] = site("site 0", party(0, n))
+        reply = attack.ask("site 0")
+        assert is_constant_refusal(reply) == bool(why)
+        assert why in attack.reasons("site 0")
+
+
+def test_a_new_identity_does_not_make_a_site_forget(tmp_path: Path) -> None:
+    """Versions of the data are kept under a key of their own: after a renewal a row more is noticed still."""
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    assert attack.ask("site 0").phase == CONTRIBUTION
+    for own in attack.folders.values():
+        own.close()
+    path = tmp_path / "site 0"
+    new = renew_identity(path)
+    assert kept_identity(path / IDENTITY).secret == new.secret
+    directory = {**DIRECTORY, "site 0": new.public}
+    for n, withheld in ((40, False), (41, True)):
+        made = {
+            f"site {k}": SiteFolder(tmp_path / f"site {k}", f"site {k}", local, Policy(directory))
+            for k, local in enumerate((party(0, n), party(1), party(2)))
+        }
+        for own in made.values():
+            own.begin_study()
+        again = Stored(made)
+        assert is_refusal_to_join(again.join()["site 0"], "withheld") == withheld
+        assert ("data has changed" in again.reasons("site 0")) == withheld
+        for own in made.values():
+            own.close()
 
 
 def test_a_site_on_its_own_has_a_minimum_of_rows() -> None:

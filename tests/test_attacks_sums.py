@@ -21,6 +21,7 @@ from attacked import (
     Attack,
     D,
     is_constant_refusal,
+    is_refusal_to_join,
     party,
     remembered,
     rows,
@@ -51,7 +52,7 @@ from polydag.federated.protocol.programs import Ask
 from polydag.federated.protocol.site_protection import SiteProtection
 from polydag.federated.protocol.sums import PADS, SecureSum
 from polydag.privacy.masking.agreement import Agreement
-from polydag.privacy.masking.coordinator import Opening, add_masked
+from polydag.privacy.masking.coordinator import MaskedRound, add_masked
 from polydag.privacy.policy import Policy
 from polydag.privacy.settings import Privacy
 from polydag.sources import Parties
@@ -110,10 +111,10 @@ def read(attack: Attack, sent: Any, over: list[str], sites: list[str], question:
     parts, views = secure.joined(add_masked(terms))
     agreement = Agreement.from_json(attack.memory["agreement"])
     pads = {name: sent[name][PADS] for name in sites}
-    opening = Opening(
+    masked = MaskedRound(
         agreement, 1, question, over, sites, shares, pads, attack.memory["locked"], attack.memory["checks"]
     )
-    opening.unmask(parts)
+    masked.unmask(parts)
     return secure.decode(views)
 
 
@@ -169,7 +170,7 @@ def test_no_site_can_be_isolated_by_three_studies_of_which_nobody_knows_all() ->
         names = [f"site {k}" for k in members]
         attack = Attack({name: site(name, party(int(name[-1])), ledgers[name]) for name in names})
         replies = attack.join()
-        if not any(map(is_constant_refusal, replies.values())):
+        if not any(map(is_refusal_to_join, replies.values())):
             answered.append(names)
             for name in names:
                 attack.ask(name)
@@ -191,7 +192,7 @@ def test_the_groups_of_earlier_studies_hold_whatever_the_coordinator_says_later(
     again = Attack(
         {name: site(name, party(int(name[-1])), before[name]) for name in attack.sites}, groups=other
     )
-    assert all(is_constant_refusal(reply) for reply in again.join().values())
+    assert all(is_refusal_to_join(reply) for reply in again.join().values())
     assert "was summed in a group with" in again.reasons("site 0")
 
 
@@ -200,7 +201,7 @@ def test_a_study_is_joined_once() -> None:
     attack.join()
     for name in attack.sites:
         attack.ask(name)
-    assert all(is_constant_refusal(reply) for reply in attack.join(round_=2).values())
+    assert all(is_refusal_to_join(reply) for reply in attack.join(round_=2).values())
     assert "joined once" in attack.reasons("site 0")
 
 
@@ -212,13 +213,13 @@ def test_a_row_more_is_not_shown_by_a_second_study() -> None:
         own = {"site 0": site("site 0", party(0, n), before), "site 1": site("site 1", party(1)),
                "site 2": site("site 2", party(2))}  # fmt: skip
         again = Attack(own)
-        assert is_constant_refusal(again.join()["site 0"]) == refused
+        assert is_refusal_to_join(again.join()["site 0"], "withheld") == refused
         assert ("data has changed" in again.reasons("site 0")) == refused
     corrected = rows(0)
     corrected[3, 1] += 1e-3
     local = LinearParty(GaussianStats.from_data(corrected, names=NAMES))
     again = Attack({**sites_of(3), "site 0": site("site 0", local, before)})
-    assert is_constant_refusal(again.join()["site 0"])
+    assert is_refusal_to_join(again.join()["site 0"], "withheld")
     text = json.dumps([entry._asdict() for entry in before])
     assert str(rows(0)[:, 0].mean())[:6] not in text
     version = json.loads(next(entry.name for entry in before if entry.kind == "version"))
@@ -238,7 +239,7 @@ def test_a_regime_that_one_site_has_is_not_answered() -> None:
     treated = Regimes({frozenset(): party(0).stats, frozenset({"x1"}): party(5).stats})
     attack = Attack({**sites_of(3), "site 0": site("site 0", LinearParty(treated))})
     alone = {"": ["site 0", "site 1", "site 2"], "x1": ["site 0"]}
-    assert is_constant_refusal(attack.join(parts=alone)["site 0"])
+    assert is_refusal_to_join(attack.join(parts=alone)["site 0"])  # of what the agreement says
     assert "Only site 0 has rows in which x1 was set" in attack.reasons("site 0")
     for wrong in ({"": ["site 0", "site 1", "site 2"]}, {"": alone[""], "x1": alone[""]}):
         attack = Attack({**sites_of(3), "site 0": site("site 0", LinearParty(treated))})
@@ -342,7 +343,8 @@ def test_malformed_messages_get_the_one_refusal(
     before = attack.states["site 0"]
     _, outbox = attack.sites["site 0"].step(before, [message])
     repeated = [reply for reply in outbox if reply.arrays is before.sent]
-    assert all(is_constant_refusal(reply) for reply in outbox if reply not in repeated)
+    allowed = (is_constant_refusal, is_refusal_to_join) if phase == JOIN else (is_constant_refusal,)
+    assert all(any(one(reply) for one in allowed) for reply in outbox if reply not in repeated)
 
 
 def test_keys_of_low_order_and_odd_units_are_refused() -> None:
@@ -410,11 +412,14 @@ def test_what_is_said_to_be_protected_is_what_the_run_did() -> None:
     parts = [pd.DataFrame(rows(k, 60), columns=list(NAMES)) for k in range(12)]
     some = learned(parts, method="fedavg", participation=0.5, random_state=0)
     assert "sums over 6 or more of the 12 parties" in some.protection_
-    assert "up to 1 of them" in some.protection_  # sums over unions of threes: two of three know the third
+    # Sums over unions of threes: two of three know the third, and with sums of parameters one knows both.
+    assert "up to 0 of them" in some.protection_
     everyone = learned(parts, method="fedavg")
     assert "sums over the 12 parties" in everyone.protection_
     assert "can be solved for each party's covariance" in everyone.protection_
-    assert "covariance" not in learned(parts, method="moments").protection_
+    moments = learned(parts, method="moments").protection_
+    assert "covariance" not in moments
+    assert "up to 3 of them" in moments  # the quorum in one process
 
 
 def test_moments_with_a_regime_of_one_party_stop_in_one_process_too() -> None:

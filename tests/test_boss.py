@@ -182,5 +182,5 @@ def test_the_estimator() -> None:
 
 
 def test_an_unknown_score_is_told() -> None:
-    with pytest.raises(UsageError, match="score must be one of"):
-        BOSS(score="aic").fit(np.eye(3))
+    with pytest.raises(UsageError, match="criterion must be one of"):
+        BOSS(criterion="aic").fit(np.eye(3))

@@ -197,9 +197,11 @@ def test_the_report_is_plain_json() -> None:
 
 
 def test_costs_grow_with_columns() -> None:
-    for small, large in zip(estimates(10, 100), estimates(100, 100), strict=True):
-        assert 0 < small.memory_bytes < large.memory_bytes
-        assert 0 < small.seconds < large.seconds
+    for cost in COSTS:
+        small, large = 10, int(min(100, cost.most_columns))
+        assert 0 < cost.memory(small, 100) <= cost.memory(large, 100)
+        assert 0 < cost.seconds(small, 100) < cost.seconds(large, 100)
+    assert {cost.method for cost in estimates(100, 100)}.isdisjoint({"posterior", "tasks"})
 
 
 def test_nothing_to_check() -> None:

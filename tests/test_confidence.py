@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from polydag import BOSS, BayesianDiscovery, Bootstrap, simulate
 from polydag.confidence import COLUMNS, Confidence
 from polydag.errors import UsageError
+from polydag.graph import Edge
 
 NAMES = tuple("abcd")
 
@@ -48,10 +49,25 @@ def test_a_graph_thresholds_connections_and_then_directions(P: np.ndarray, thres
     assert np.array_equal(connected, found.adjacent > threshold)
     for edge in graph.edges():
         i, j = graph.index(edge.source), graph.index(edge.target)
-        assert edge.directed == (max(P[i, j], P[j, i]) > threshold and P[i, j] != P[j, i])
+        assert edge.directed == ((P[i, j] > threshold) != (P[j, i] > threshold))
         assert edge.weight == pytest.approx(found.of_edge(edge))
     directed = graph.adjacency & ~graph.adjacency.T
     assert np.linalg.matrix_power(directed.astype(int), 4).sum() == 0
+
+
+def test_the_weakest_edge_of_a_cycle_is_removed_unless_it_is_required() -> None:
+    P = np.array([[0, 0.8, 0.1], [0.15, 0, 0.7], [0.6, 0.2, 0]])
+    found = Confidence(("a", "b", "c"), P, "probability")
+    graph, removed = found.graph()
+    assert graph.is_dag
+    assert [(e.source, e.target, e.weight) for e in removed] == [("c", "a", 0.6)]
+    required = np.zeros((3, 3), dtype=bool)
+    required[2, 0] = True
+    graph, removed = found.graph(keep=required)
+    assert [(e.source, e.target) for e in removed] == [("b", "c")]
+    # A required edge is there, in its direction, however improbable it is.
+    graph, _ = found.graph(0.65, keep=required.T)
+    assert [str(e) for e in graph.edges() if {e.source, e.target} == {"a", "c"}] == [str(Edge("a", "c", 0.1))]
 
 
 def test_a_sure_connection_without_a_direction_is_undirected() -> None:
@@ -65,7 +81,7 @@ def test_a_sure_connection_without_a_direction_is_undirected() -> None:
 
 def test_posteriors_and_bootstraps_have_the_same_table() -> None:
     X = simulate.linear(simulate.dag(4, n_edges=4, random_state=1), n=100, random_state=1)
-    posterior = BayesianDiscovery(score="bge").fit(X).posterior_
+    posterior = BayesianDiscovery(criterion="bge").fit(X).posterior_
     pairs = posterior.pairs(least=0.0)
     assert list(pairs.columns) == list(COLUMNS)
     assert set(pairs["kind"]) == {"probability"}

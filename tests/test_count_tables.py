@@ -231,7 +231,7 @@ def test_learners_bound_the_tables_and_say_so(learner: Any) -> None:
     counts = labels(2, 6, 300)
     source = AskedCounts(counts)
     model = learner().fit(Given(source))
-    told = f"Counts are asked of a source that keeps its rows: {bound} is 3."
+    told = f"Counts are asked for table by table: {bound} is 3."
     assert model.notes_[0] == told
     near = learner(**{bound: 3}).fit(counts)
     assert near.notes_ == learner(**{bound: 3}).fit(Given(AskedCounts(counts))).notes_ == model.notes_[1:]

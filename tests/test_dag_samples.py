@@ -324,7 +324,7 @@ def test_the_estimator_over_dags() -> None:
     methods = (("exact", "exact"), ("weighted", "weighted"), ("mcmc", "mcmc"), ("auto", "exact"))
     for method, told in methods:
         model = BayesianDiscovery(
-            score="bdeu", equivalent_sample_size=1.0, over="dags", method=method, random_state=0
+            criterion="bdeu", equivalent_sample_size=1.0, over="dags", method=method, random_state=0
         ).fit(frame)
         assert model.posterior_.method == told  # repeats the run where "auto" has chosen
         assert model.converged_

@@ -220,7 +220,7 @@ def test_the_same_seed_the_same_dags() -> None:
 def test_any_number_of_rows(rows: int) -> None:
     """The estimator against enumeration, and draws against the estimator."""
     stats = counts(rows, 1, 5)
-    model = BayesianDiscovery(score="bdeu", equivalent_sample_size=1.0, over="dags", method="exact").fit(
+    model = BayesianDiscovery(criterion="bdeu", equivalent_sample_size=1.0, over="dags", method="exact").fit(
         stats
     )
     table = with_prior(family_table(make_score("bdeu", stats), 3))

@@ -379,19 +379,14 @@ def test_progress_is_told() -> None:
     assert all(step.done <= (step.total or 0) for step in steps)
 
 
-def test_graph_of_a_posterior_is_a_dag() -> None:
-    P = np.array([[0, 0.8, 0.1], [0.15, 0, 0.7], [0.6, 0.2, 0]])
+def test_the_graph_of_a_posterior_thresholds_connections_and_then_directions() -> None:
+    P = np.array([[0, 0.8, 0.1], [0.15, 0, 0.4], [0.6, 0.45, 0]])
     posterior = Posterior(("a", "b", "c"), P, "exact")
-    graph, removed = posterior.acyclic()
-    assert graph.is_dag
-    assert [(e.source, e.target, e.weight) for e in removed] == [("c", "a", 0.6)]
-    assert graph.weights[0, 1] == 0.8
-    loose, dropped = posterior.acyclic(0.05)
-    assert loose.is_dag
-    assert {(e.source, e.target) for e in dropped} >= {("b", "a"), ("c", "b"), ("a", "c")}
-    kept, _ = posterior.acyclic(keep=np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0]]))
-    assert kept.adjacency[2, 0]
-    assert posterior.graph(0.9).n_edges == 0
+    graph = posterior.graph()
+    assert graph.adjacency.astype(int).tolist() == [[0, 1, 0], [0, 0, 1], [1, 1, 0]]  # b - c is undirected
+    assert graph.weights[[0, 1, 2, 2], [1, 2, 1, 0]] == pytest.approx([0.8, 0.85, 0.85, 0.6])
+    assert posterior.graph(0.9).n_edges == 1
+    assert posterior.graph(0.97).n_edges == 0
     with pytest.raises(UsageError, match="threshold"):
         posterior.graph(1.5)
     with pytest.raises(UsageError, match="edges only"):

@@ -159,7 +159,7 @@ def four_columns() -> pd.DataFrame:
 def test_searches_find_the_best_dag_by_the_score(learner: Any, four_columns: pd.DataFrame) -> None:
     score = make_score(SCORE, GaussianStats.from_data(four_columns))
     best = max(total_score(score, each) for each in all_dags(4))
-    model = learner(score=SCORE).fit(four_columns)
+    model = learner(criterion=SCORE).fit(four_columns)
     assert model.score_ == pytest.approx(best)
     assert total_score(score, model.dag_.adjacency) == pytest.approx(best)
 
@@ -171,7 +171,7 @@ def test_the_posterior_sums_the_score_over_dags(four_columns: pd.DataFrame) -> N
     logs = np.array([total_score(score, each) for each in dags])
     weights = np.exp(logs - logs.max())
     expected = np.einsum("k,kij->ij", weights / weights.sum(), dags)
-    model = BayesianDiscovery(score=SCORE, over="dags", method="exact", structure_prior="uniform").fit(
+    model = BayesianDiscovery(criterion=SCORE, over="dags", method="exact", structure_prior="uniform").fit(
         four_columns
     )
     np.testing.assert_allclose(model.posterior_.edges.to_numpy(), expected, atol=1e-8)
@@ -180,9 +180,10 @@ def test_the_posterior_sums_the_score_over_dags(four_columns: pd.DataFrame) -> N
 @pytest.mark.usefixtures("_score")
 def test_the_score_is_known_on_the_command_line(tmp_path: Path) -> None:
     file = test_studies.table_file(tmp_path)
-    result = run(TableConfig(data=(str(file),), method="ges", settings={"score": SCORE}, seed=1))
+    result = run(TableConfig(data=(str(file),), method="ges", settings={"criterion": SCORE}, seed=1))
     assert (
-        result.graph.adjacency.tolist() == GES(score=SCORE).fit(pd.read_csv(file)).graph_.adjacency.tolist()
+        result.graph.adjacency.tolist()
+        == GES(criterion=SCORE).fit(pd.read_csv(file)).graph_.adjacency.tolist()
     )
 
 

@@ -95,7 +95,9 @@ def test_one_graph_where_pooling_would_mix_up_the_signs(seed: int) -> None:
 def test_what_leaves_a_party_that_differs() -> None:
     _, tables = different(3, d=5, k=3)
     ledger = learned(tables, method="varying", lambda_=0.2, privacy="none").disclosure_
-    assert set(ledger["name"]) == {"rows", "squares", "log_scales", "weights"}
+    assert set(ledger["name"]) == {
+        "rows", "squares", "log_scales", "squared weights", "residual squares", "weights"
+    }  # fmt: skip
     assert (ledger["name"] == "weights").sum() == len(tables)  # the mean coefficients, once
 
 

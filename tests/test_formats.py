@@ -122,6 +122,14 @@ def test_graphml_agrees_with_networkx_both_ways(seed: int) -> None:
     assert graphml.from_text(out.getvalue().decode()) == graph
 
 
+def test_graphml_with_a_node_inside_the_data_of_another() -> None:
+    text = (
+        '<graphml><key id="k" attr.name="name"/><graph><node id="a"><data key="k">A'
+        '<node id="b"> </node></data></node></graph></graphml>'
+    )
+    assert graphml.from_text(text).names == ("A", "b")
+
+
 def test_graphml_reads_undirected_defaults_and_refuses_control_characters() -> None:
     out = io.BytesIO()
     networkx.write_graphml(networkx.Graph([("a", "b")]), out)

@@ -43,7 +43,7 @@ def test_samples_are_of_the_same_distribution() -> None:
 
 def test_power_grows_with_the_number_of_rows() -> None:
     tables = {"few": numbers(8, 0), "some": numbers(40, 1), "many": numbers(1000, 2)}
-    model = MultitaskDiscovery(score="bge").fit(tables)
+    model = MultitaskDiscovery(criterion="bge").fit(tables)
     edges = [tuple(sorted((e.source, e.target))) for e in CHAIN.edges()]
     shares = []
     for task in tables:
@@ -51,13 +51,13 @@ def test_power_grows_with_the_number_of_rows() -> None:
         shares.append(np.mean([power[edge] for edge in edges]))
     assert shares[0] < shares[1] <= shares[2]
     assert shares[2] > 0.9
-    assert MultitaskDiscovery(score="bge", transfer="pool").fit(tables).power("few", like="many") is None
+    assert MultitaskDiscovery(criterion="bge", transfer="pool").fit(tables).power("few", like="many") is None
 
 
 def test_permutations_find_groups_that_differ_and_no_others() -> None:
     rows = numbers(200, 3)
     shuffled = independent(rows)
-    learner = MultitaskDiscovery(score="bge")
+    learner = MultitaskDiscovery(criterion="bge")
     assert permutation_p_value(learner, Tasks([rows, shuffled]), n_permutations=19) == 0.05
     halves = Tasks([rows.iloc[:100], rows.iloc[100:]])
     assert permutation_p_value(learner, halves, n_permutations=19) > 0.05
@@ -65,7 +65,7 @@ def test_permutations_find_groups_that_differ_and_no_others() -> None:
 
 def test_no_permutations_of_rows_that_are_not_exchangeable() -> None:
     rows = numbers(30, 0)
-    learner = MultitaskDiscovery(score="bge")
+    learner = MultitaskDiscovery(criterion="bge")
     assert permutation_p_value(learner, Tasks([rows, GaussianStats.from_data(rows)])) is None
     blocks = InMemory(rows, blocks=["a"] * 15 + ["b"] * 15)
     assert permutation_p_value(learner, Tasks([rows, blocks])) is None
@@ -73,7 +73,7 @@ def test_no_permutations_of_rows_that_are_not_exchangeable() -> None:
 
 def said(tables: dict[str, pd.DataFrame], **settings: object) -> str:
     tasks = Tasks(tables)
-    return " ".join(findings(MultitaskDiscovery(score="bge", **settings).fit(tasks), tasks).notes)
+    return " ".join(findings(MultitaskDiscovery(criterion="bge", **settings).fit(tasks), tasks).notes)
 
 
 def test_few_rows_are_not_taken_for_a_difference() -> None:

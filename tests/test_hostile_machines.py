@@ -121,3 +121,38 @@ def test_ctrl_c_ends_with_130_and_no_traceback(table: Path, seconds: float) -> N
     assert told.startswith("Interrupted.") or "\nInterrupted." in told
     assert "Traceback" not in told
     assert {path.name for path in table.parent.iterdir()} <= {"t.csv", "o.partial"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-m", "boss", "--bootstrap", "60"],
+        [
+            "-m",
+            "posterior",
+            "--set",
+            "method=mcmc",
+            "--set",
+            "bucket_size=2",
+            "--set",
+            "n_steps=20000",
+        ],
+    ],
+    ids=["bootstrap", "chains"],
+)
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(table: Path, options: list[str]) -> None:
+    """SIGKILL once the first piece is stored; the files of the resumed run are those of a run left alone."""
+    command = [sys.executable, "-m", "polydag", "fit", "t.csv", *options, "--seed", "1", "--quiet"]
+    with subprocess.Popen([*command, "--out", "o"], cwd=table.parent, stdout=subprocess.DEVNULL) as run:
+        for _ in range(600):
+            if any(table.parent.glob("o.partial/**/*.piece")) or run.poll() is not None:
+                break
+            time.sleep(0.05)
+        run.kill()
+    assert not (table.parent / "o").exists()
+    for arguments in ([*command, "--out", "o", "--resume"], [*command, "--out", "whole"]):
+        done = subprocess.run(arguments, cwd=table.parent, capture_output=True, text=True, timeout=300)
+        assert done.returncode in (0, 4), done.stderr
+    for name in ("graph.json", "edges.csv", "pairs.csv", "history.csv"):
+        again, whole = (table.parent / folder / name for folder in ("o", "whole"))
+        assert again.read_bytes() == whole.read_bytes()

@@ -228,8 +228,7 @@ def test_a_column_that_is_the_same_in_linked_rows(rows: pd.DataFrame) -> None:
     assert model.column_correlations_["size"] == 1.0
     assert not model.test_after_.dependent
     # Given a causal structure, too.
-    with pytest.warns(DataWarning, match="is the same"):
-        source = LinkedRows(data, groups=SCHOOL, structure="common")
+    source = LinkedRows(data, groups=SCHOOL, structure="common")
     in_turns = LinkedRowsDAG(learner=BOSS(penalty=2)).fit(source)
     assert in_turns.structure_parameters_["correlation"] == pytest.approx(0.7, abs=0.1)
 
@@ -476,7 +475,7 @@ def test_a_study_is_the_learner_over_linked_rows(files: Path) -> None:
         config(groups="school", method="posterior", columns=tuple(VARIABLES[:5]), settings=COMMON)
     )
     few = LinkedRows(data[[*VARIABLES[:5], "school"]], groups="school", structure="common", random_state=1)
-    expected = BayesianDiscovery(score="bge").fit(few).posterior_.probabilities
+    expected = BayesianDiscovery(criterion="bge").fit(few).posterior_.probabilities
     np.testing.assert_allclose(posterior.probabilities, expected, rtol=1e-9)
     in_turns = studies.run(config(groups="school", settings={"structure": "common", "max_rounds": 3}))
     expected_turns = LinkedRowsDAG(learner=BOSS(), max_rounds=3)
@@ -521,7 +520,7 @@ def test_tasks_with_linked_rows(files: Path) -> None:
         year: LinkedRows(part.reset_index(drop=True), groups="school", structure="common", random_state=1)
         for year, part in parts.items()
     }
-    expected = MultitaskDiscovery(score="bge").fit(Tasks(rows))
+    expected = MultitaskDiscovery(criterion="bge").fit(Tasks(rows))
     given: dict[str, Any] = {"seed": 1, "settings": COMMON, "columns": tuple(VARIABLES[:5])}
     one_file = functools.partial(TasksConfig, data=("years.csv",), task_column="year", **given)
     for way in ({"groups": "school"}, {"links": "pairs.csv", "row_ids": "pupil"}, {"groups": "within.csv"}):

@@ -255,7 +255,7 @@ def test_the_estimator_by_chains() -> None:
     for one, other in itertools.pairwise("abcdef"):
         frame[other] = np.where(rng.random(200) < 0.85, frame[one], frame[other])
     known = Knowledge(required=[("l", "k")], forbidden=[("a", "b")], tiers=[["c"], ["d"]])
-    settings_ = {"score": "bdeu", "max_parents": 2, "knowledge": known, "random_state": 0}
+    settings_ = {"criterion": "bdeu", "max_parents": 2, "knowledge": known, "random_state": 0}
     exact = BayesianDiscovery(method="exact", **settings_).fit(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -268,12 +268,12 @@ def test_the_estimator_by_chains() -> None:
     assert model.graph_.is_dag
     assert list(model.posterior_.diagnostics.columns) == ["source", "target", "r_hat", "ess", "mcse"]
     few = BayesianDiscovery(
-        score="bdeu", max_parents=2, memory=1e-6, random_state=0, chains=Chains(n_steps=400)
+        criterion="bdeu", max_parents=2, memory=1e-6, random_state=0, chains=Chains(n_steps=400)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert few.fit(frame).posterior_.method == "mcmc"
-    assert BayesianDiscovery(score="bdeu", max_parents=2).fit(frame).posterior_.method == "exact"
+    assert BayesianDiscovery(criterion="bdeu", max_parents=2).fit(frame).posterior_.method == "exact"
 
 
 @pytest.mark.parametrize(

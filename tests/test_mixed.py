@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
+from typer.testing import CliRunner
 
-from polydag import BOSS, GES, PC, BayesianDiscovery, Bootstrap, Knowledge, Notears, Parties, Privacy
-from polydag.errors import DataError
+from polydag import (
+    BOSS,
+    GES,
+    PC,
+    BayesianDiscovery,
+    Bootstrap,
+    Knowledge,
+    LinkedRows,
+    Notears,
+    Parties,
+    Privacy,
+)
+from polydag.cli.main import app
+from polydag.errors import DataError, DataWarning
 from polydag.scores import make_score, total_score
 from polydag.search.pc.independence import make_test
 from polydag.sources import InMemory
@@ -183,7 +197,7 @@ def test_parties_give_the_pooled_answer_in_one_round(clinic: pd.DataFrame) -> No
 
 
 def test_a_posterior_and_a_bootstrap_of_mixed_columns(clinic: pd.DataFrame) -> None:
-    model = BayesianDiscovery(score="dg", max_parents=2).fit(clinic)
+    model = BayesianDiscovery(criterion="dg", max_parents=2).fit(clinic)
     edges = model.posterior_.edges
     assert edges.loc["age", "stay"] > 0.95
     assert edges.loc["ward", "died"] + edges.loc["died", "ward"] < 0.1
@@ -195,7 +209,7 @@ def test_labels_are_never_silently_numbers(clinic: pd.DataFrame) -> None:
     numbers = clinic.drop(columns="ward")
     assert any("taken as amounts" in note and "died" in note for note in Notears().fit(numbers).notes_)
     for source in (clinic, InMemory(numbers, kinds={"died": "discrete"})):
-        for learner in (Notears(), GES(score="bic"), PC(test="fisher-z")):
+        for learner in (Notears(), GES(criterion="bic"), PC(test="fisher-z")):
             with pytest.raises(DataError, match=r"(ward|died).* holds labels.*--kind"):
                 learner.fit(source)
     with pytest.raises(DataError, match=r"severity.*declared continuous.*--discretize"):
@@ -268,3 +282,87 @@ def test_the_test_of_blocks_keeps_its_level() -> None:
         pairs = [("three", "number"), ("two", "number")]
         rejected.append([_p_value(test, stats.names, x, y, ("cause",)) < 0.05 for x, y in pairs])
     np.testing.assert_allclose(np.mean(rejected, axis=0), 0.05, atol=0.02)
+
+
+def test_a_column_that_is_constant_at_one_party_is_taken_from_the_others() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=600)
+    b = a + rng.normal(size=600)
+    X = pd.DataFrame({"a": a, "b": b, "c": b + rng.normal(size=600), "l": np.where(a > 0, "x", "y")})
+    parts = {"p": X[:200].assign(c=3.0), "q": X[200:400].assign(l="x"), "r": X[400:]}
+    assert BOSS().fit(Parties(parts)).kinds_["c"] == "continuous"
+    model = BOSS().fit(Parties({name: InMemory(own, missing="em") for name, own in parts.items()}))
+    assert any("p has no values of c that differ" in note for note in model.notes_)
+    assert model.kinds_ == {"a": "continuous", "b": "continuous", "c": "continuous", "l": "discrete"}
+    found = {frozenset(edge[:2]) for edge in model.graph_.edges()}
+    assert found == {frozenset("ab"), frozenset("bc"), frozenset("al")}
+    whole = {name: own[["a"]].assign(k=np.arange(len(own)) % 3) for name, own in parts.items()}
+    assert BOSS().fit(Parties(whole)).kinds_["k"] == "discrete"
+
+
+def pupils(seed: int = 0) -> pd.DataFrame:
+    """Pupils in schools, with a label among numbers; every column has an effect of the school of its own."""
+    rng = np.random.default_rng(seed)
+    school = np.repeat(np.arange(90), 5)
+    u = 1.5 * rng.normal(size=(90, 4))[school]
+    a = u[:, 0] + rng.normal(size=450)
+    passed = np.where(a + u[:, 1] + rng.normal(size=450) > 0, "yes", "no")
+    b = np.where(passed == "yes", 2.0, 0.0) + u[:, 2] + rng.normal(size=450)
+    c = u[:, 3] + rng.normal(size=450)
+    return pd.DataFrame({"school": school, "a": a, "passed": passed, "b": b, "c": c})
+
+
+def test_other_levels_are_other_columns_of_the_same_moments() -> None:
+    X = pupils()[["a", "passed", "b"]].assign(ward=np.random.default_rng(1).choice(["n", "w"], 450))
+    own = MixedStats.from_data(X, {"passed": ("no", "yes"), "ward": ("n", "w")})
+    levels = {"passed": ("maybe", "no", "yes"), "ward": ("w", "e", "n")}
+    found, wanted = own.with_levels(levels), MixedStats.from_data(X, levels)
+    assert found.moments.names == wanted.moments.names
+    np.testing.assert_allclose(found.moments.mean, wanted.moments.mean, atol=1e-12)
+    np.testing.assert_allclose(found.moments.scatter, wanted.moments.scatter, atol=1e-8)
+    with pytest.raises(DataError, match="'n', which is not among"):
+        own.with_levels({"passed": ("no", "yes"), "ward": ("w",)})
+
+
+def test_labels_among_linked_rows_are_decorrelated_as_indicators() -> None:
+    X = pupils()
+    source = LinkedRows(X, groups="school", random_state=0)
+    assert source.names == ("a", "passed", "b", "c")
+    assert source.kinds["passed"] == "discrete"
+    coded = X.assign(passed=(X["passed"] == "yes").astype(float))
+    with pytest.warns(DataWarning, match="two values"):
+        numbers = LinkedRows(coded, groups="school", random_state=0)
+    np.testing.assert_allclose(
+        source.mixed(source.levels(["passed"])).moments.scatter, numbers.moments().scatter
+    )
+    wanted = {frozenset(("a", "passed")), frozenset(("passed", "b"))}
+    for learner in (BOSS(), GES(), PC(), BayesianDiscovery(criterion="dg")):
+        model = learner.fit(source)
+        assert {frozenset(edge[:2]) for edge in model.graph_.edges()} == wanted
+        assert any("decorrelated as indicators" in note for note in model.notes_)
+
+
+def test_parties_with_linked_rows_and_labels_sum_decorrelated_moments() -> None:
+    X = pupils()
+    parts = {f"party {k}": X[X["school"] % 3 == k] for k in range(3)}
+    rare = parts["party 0"]["passed"].mask(parts["party 0"]["a"] > 3, "distinction")
+    parts["party 0"] = parts["party 0"].assign(passed=rare)
+    sources = {name: LinkedRows(own, groups="school", correlation=0.6) for name, own in parts.items()}
+    model = BOSS().fit(Parties(sources, site_effects="none"))
+    levels = {"passed": ("distinction", "no", "yes")}
+    total = reduce(add, (own.mixed(levels).moments for own in sources.values()))
+    found = Parties(sources, site_effects="none").mixed(levels)
+    assert isinstance(found, MixedStats)
+    np.testing.assert_allclose(found.moments.scatter, total.scatter, rtol=1e-6, atol=1e-6)
+    assert frozenset(("a", "passed")) in {frozenset(edge[:2]) for edge in model.graph_.edges()}
+
+
+def test_a_study_takes_labels_among_linked_rows(tmp_path: Path) -> None:
+    pupils().to_csv(tmp_path / "pupils.csv", index=False)
+    words = ["fit", str(tmp_path / "pupils.csv"), "--groups", "school", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, [*words, "-m", "boss"])
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_csv(tmp_path / "run" / "edges.csv")["source"]) <= {"a", "passed", "b"}
+    result = CliRunner().invoke(app, [*words, "-m", "notears", "--force"])
+    assert result.exit_code == 3
+    assert "passed is not numeric" in " ".join(result.output.split())

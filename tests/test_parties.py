@@ -33,12 +33,12 @@ from polydag.errors import DataError, DataWarning, UsageError
 from polydag.privacy import ledger
 from polydag.sources import InMemory
 
-NUMBERS = [BOSS(), GES(), PC(), Notears(), EqualVariance(), BayesianDiscovery(score="bge")]
+NUMBERS = [BOSS(), GES(), PC(), Notears(), EqualVariance(), BayesianDiscovery(criterion="bge")]
 LABELS = [
     GES(max_parents=2),
     BOSS(max_parents=2),
     PC(max_conditioning=2),
-    BayesianDiscovery(score="bdeu", max_parents=2),
+    BayesianDiscovery(criterion="bdeu", max_parents=2),
 ]
 LEDGERS = "ledgers"
 
@@ -92,7 +92,7 @@ def test_labels_are_counted_in_batches(learner: Any, labels: pd.DataFrame) -> No
 
 def test_the_posterior_asks_one_question_for_each_layer(labels: pd.DataFrame) -> None:
     parties = Parties(thirds(labels))
-    BayesianDiscovery(score="bdeu", max_parents=2).fit(parties)
+    BayesianDiscovery(criterion="bdeu", max_parents=2).fit(parties)
     sums = parties.disclosure_
     tables = sums[~sums["name"].str.contains(":")]  # keys and shares have the phase before a colon
     assert tables["round"].nunique() <= 4
@@ -161,7 +161,7 @@ def test_parties_as_tasks_show_their_own_statistics(table: pd.DataFrame, tmp_pat
     parties = Parties(parts, privacy=Privacy(ledgers=tmp_path / LEDGERS))
     with pytest.warns(DataWarning, match="each of the 3 parties leave it in the open"):
         tasks = parties.as_tasks()
-    settings = {"score": "bge", "max_parents": 2}
+    settings = {"criterion": "bge", "max_parents": 2}
     found = MultitaskDiscovery(**settings).fit(tasks)
     wanted = MultitaskDiscovery(**settings).fit(Tasks(parts))
     for first, second in zip(found.posteriors_, wanted.posteriors_, strict=True):
@@ -176,7 +176,7 @@ def test_parties_as_tasks_show_their_own_statistics(table: pd.DataFrame, tmp_pat
 
 def test_tasks_whose_members_are_parties(table: pd.DataFrame) -> None:
     halves = {"controls": table[:150], "patients": table[150:]}
-    settings = {"score": "bge", "max_parents": 2}
+    settings = {"criterion": "bge", "max_parents": 2}
     parties = {task: Parties(thirds(part), site_effects="none") for task, part in halves.items()}
     found = MultitaskDiscovery(**settings).fit(parties)
     wanted = MultitaskDiscovery(**settings).fit(halves)

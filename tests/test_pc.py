@@ -21,7 +21,7 @@ from polydag.search.pc import _independence_kernels as _tests
 from polydag.search.pc import _orientation_kernels as _orientation
 from polydag.search.pc import make_test, pc
 from polydag.search.pc.sweeps import Plan, lists, sweep
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats
 
 pytestmark = pytest.mark.portable
 
@@ -464,20 +464,17 @@ def test_bad_input_is_named() -> None:
     ):
         with pytest.raises(DataError, match=words):
             model.fit(data)
-    regimes = Regimes({frozenset(): GaussianStats.from_data(X)})
     for data, model, words in (
         (X, PC(alpha=0), "alpha"),
         (X, PC(alpha=1.5), "alpha"),
         (X, PC(test="t"), "fisher-z"),
         (X, PC(colliders="all"), "majority, conservative"),
         (X, PC(max_conditioning=-1), "max_conditioning"),
-        (regimes, PC(), "interventions"),
     ):
         with pytest.raises(UsageError, match=words):
             model.fit(data)
-    for wrong in (regimes, X):
-        with pytest.raises(UsageError):
-            pc(wrong)
+    with pytest.raises(UsageError):
+        pc(X)
     unused = DiscreteCounts.from_data(labels).with_levels({"a": ("False", "True", "perhaps")})
     assert pc(unused).adjacency.tolist() == pc(DiscreteCounts.from_data(labels)).adjacency.tolist()
 

@@ -16,8 +16,8 @@ from polydag.embedded import asia
 from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.plot import svg
-from polydag.plot.arrangement import arrange
 from polydag.plot.horizontal_positions import nearest_positions
+from polydag.plot.layered_layout import layered_layout
 from polydag.plot.layers import assign, crossings, downward, layered
 from polydag.plot.packing import packed
 from polydag.plot.svg_style import NEGATIVE, PLAIN, POSITIVE, shortened, text_width
@@ -55,7 +55,7 @@ def test_every_node_and_edge_is_drawn_once(graph: Graph) -> None:
 @given(dags())
 @settings(max_examples=60, deadline=None)
 def test_boxes_do_not_overlap_and_edges_point_down(graph: Graph) -> None:
-    boxes, curves = arrange(graph)
+    boxes, curves = layered_layout(graph)
     for a, b in itertools.combinations(boxes, 2):
         apart = abs(a.x - b.x) >= (a.width + b.width) / 2 or abs(a.y - b.y) >= 30
         assert apart
@@ -142,7 +142,7 @@ def test_undirected_edges_have_no_arrowhead() -> None:
 
 def test_a_cyclic_graph_is_drawn_in_node_order() -> None:
     graph = Graph.from_edges("abc", [("a", "b"), ("b", "c"), ("c", "a")])
-    boxes, _ = arrange(graph)
+    boxes, _ = layered_layout(graph)
     assert boxes[0].y < boxes[1].y < boxes[2].y
     assert len(edge_groups(svg(graph))) == 3
 

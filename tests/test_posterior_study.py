@@ -71,11 +71,11 @@ def test_numbers_get_the_score_for_numbers_or_levels(numbers: str, tmp_path: Pat
     code, said = fit(numbers, "--out", tmp_path / "a")
     assert code == 0, said
     assert "the score is bge" in " ".join(said.split())
-    assert runs.read_config(tmp_path / "a").config.settings["score"] == "bge"
+    assert runs.read_config(tmp_path / "a").config.settings["criterion"] == "bge"
     code, said = fit(numbers, "--discretize", "quantile:3", "--out", tmp_path / "b")
     assert code == 0, said
-    assert runs.read_config(tmp_path / "b").config.settings["score"] == "bdeu"
-    code, said = fit(numbers, "--set", "score=k2", "--out", tmp_path / "c")
+    assert runs.read_config(tmp_path / "b").config.settings["criterion"] == "bdeu"
+    code, said = fit(numbers, "--set", "criterion=k2", "--out", tmp_path / "c")
     assert code == 3
     assert "--discretize quantile:4" in " ".join(said.split())
 
@@ -107,7 +107,6 @@ def test_missing_labels_are_dropped_or_filled_in_when_asked(labels: str, tmp_pat
         (["--set", "colour=red"], 2, "has no setting colour"),
         (["--set", "seed=3"], 2, "has no setting seed. Use --seed, which is an option"),
         (["--set", "n_steps=0"], 2, "n_steps must be"),
-        (["--groups", "smoke"], 3, "Linked rows need numbers"),
         (["--cluster", "tcp://127.0.0.1:9"], 2, "No dask scheduler answers"),
     ],
 )

@@ -176,10 +176,10 @@ class Study:
     ) -> dict[str, Any]:  # fmt: skip
         secure = SecureSum(len(self.all_sites))
         parts, views = secure.joined(coordinator_masks.add_masked([numbers[name] for name in sites]))
-        opening = coordinator_masks.Opening(
+        masked = coordinator_masks.MaskedRound(
             self.agreement, round_, question(round_), over, sites, shares, self.pads, self.locked, self.checks
         )
-        self.wrong = opening.unmask(parts)
+        self.wrong = masked.unmask(parts)
         return secure.decode(views)
 
 

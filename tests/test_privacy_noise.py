@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
 
@@ -373,3 +374,22 @@ def test_the_ledger_command(parts: list[pd.DataFrame], tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["ledger", str(tmp_path / "open" / "site 2.jsonl")])
     assert "IN THE OPEN" in told.output
     assert CliRunner().invoke(app, ["ledger", str(tmp_path / "nothing")]).exit_code == 3
+
+
+def test_a_run_folder_holds_neither_hashes_nor_numbers_of_rows(tmp_path: Path) -> None:
+    """Beside a private study, both would say whether a row was in it."""
+    rng = np.random.default_rng(0)
+    secrets = []
+    for k, n in enumerate((1733, 1741, 1747)):
+        file = tmp_path / f"h{k}.csv"
+        pd.DataFrame(rng.normal(size=(n, 2)), columns=["x", "y"]).to_csv(file, index=False)
+        secrets += [hashlib.sha256(file.read_bytes()).hexdigest(), str(n)]
+    secrets += [str(1733 + 1741 + 1747), "5,221"]
+    files = [str(tmp_path / f"h{k}.csv") for k in range(3)]
+    fit = ["fit", *files, "--as", "parties", "--method", "ges", "--seed", "1"]
+    for options, expected in ((["--set", "epsilon=5"], False), ([], True)):
+        out = tmp_path / f"run{expected}"
+        done = CliRunner().invoke(app, [*fit, *options, "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        texts = [done.output, *(path.read_text() for path in out.rglob("*") if path.is_file())]
+        assert any(secret in text for secret in secrets for text in texts) == expected

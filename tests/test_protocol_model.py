@@ -18,8 +18,10 @@ early: it is enough to combine what each site can be brought to send at most.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -234,3 +236,20 @@ def test_the_checker_sees_what_it_should() -> None:
     assert exposed([*together, {"number 1 question 0": 1}]) is not None
     assert exposed([{"number 0 question 0": 1, "m": 1}, {"number 0 question 1": 1, "m": 1}]) == 0
     assert exposed([{"number 0 question 0": 1, "m": 1}]) is None
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    folder = Path(__file__).parent
+    page = (folder.parent / "docs/explanations/privacy.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:tests/)?(test_\w+)(\.py)?`", page))
+    assert len(named) > 5
+    sources = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("test_*.py")}
+    for name, is_file in named:
+        assert (
+            f"{name}.py" in sources if is_file else any(f"def {name}(" in text for text in sources.values())
+        )
+    section = page.partition("## Threat model")[2].partition("\n1. ")[0]
+    table = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    for line in table:  # a row that claims protection names its tests
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert "test_" in cells[-1] or all("**no**" in cell for cell in cells[1:-1]), line

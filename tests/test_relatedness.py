@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from polydag import BayesianDiscovery, Knowledge, MultitaskDiscovery, Tasks
 from polydag.embedded import asia
+from polydag.errors import DataWarning
 from polydag.posterior import exact_posterior, with_prior
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
@@ -58,6 +59,7 @@ def enumerated(
         "shared": np.zeros((n, n)),
         "some": np.zeros((n, n)),
         "mechanisms": np.zeros((2, n)),
+        "families": np.zeros((K, n, len(prior.sets))),
     }
     evidence = prior_mass = 0.0
     for order in itertools.permutations(range(n)):
@@ -98,6 +100,7 @@ def enumerated(
                 p = value / whole * weight
                 if mechanism < 2:
                     found["mechanisms"][mechanism, i] += p
+                found["families"][np.arange(K), i, list(which)] += p
                 for v in range(n):
                     has = np.array([v in sets[i][s] for s in which])
                     found["edges"][:, v, i] += p * has
@@ -270,8 +273,9 @@ def test_what_the_common_network_predicts() -> None:
     np.testing.assert_allclose(common_factors(prior, table), np.log(own), atol=1e-9)
 
 
-def test_many_variables_are_compared_family_by_family() -> None:
+def test_what_chains_have_no_memory_for_is_compared_family_by_family() -> None:
     rows = {f"t{k}": asia().sample(150, random_state=k) for k in range(2)}
-    model = MultitaskDiscovery(max_parents=2, method="mcmc", random_state=0).fit(rows)
+    with pytest.warns(DataWarning, match="mistakes a lack of rows for a difference"):
+        model = MultitaskDiscovery(max_parents=2, memory=1e-6, random_state=0).fit(rows)
     assert set(model.connections_["basis"]) == {"product of marginals"}
     assert model.relatedness_.loc["t0", "t1"] > 0.9

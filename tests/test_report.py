@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import oracles
-from polydag import formats, runs, simulate
+from polydag import BOSS, formats, runs, simulate
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.plot.packing import packed
@@ -255,3 +255,43 @@ def test_the_server_wants_its_token_and_answers_here_only() -> None:
         with urlopen(f"{base}/events?token={server.token}", timeout=10) as events:
             assert events.readline() == b"event: step\n"
             assert json.loads(events.readline()[len(b"data: ") :])["done"] == 2
+
+
+def test_linked_rows_have_a_naive_graph_and_clusters(tmp_path: Path) -> None:
+    truth = simulate.dag(5, n_edges=5, random_state=1)
+    schools = simulate.clusters("equi", 120, 10, base=0.7)
+    table = simulate.linked(truth, row_covariance=schools, random_state=1)
+    table["school"] = [f"school {row // 10}" for row in range(120)]
+    table.to_csv(tmp_path / "data.csv", index=False)
+    config = TableConfig(data=(str(tmp_path / "data.csv"),), method="boss", groups="school", seed=1)
+    runs.perform(config, tmp_path / "run")
+    plain = table.drop(columns="school")
+    naive = formats.read(tmp_path / "run" / "naive.json")
+    assert naive.edges() == BOSS().fit(plain).graph_.edges()
+    files = read_folder(tmp_path / "run")
+    clusters = view_of(files)["clusters"]
+    assert {row["name"] for row in clusters} == {f"school {k}" for k in range(12)}
+    assert sum(row["effective_n"] for row in clusters) == pytest.approx(
+        (files.document("result.json") or {})["measures"]["effective_n"]
+    )
+    assert sum(row["decorrelated_n"] for row in clusters) == pytest.approx(119)
+    before, after = (
+        np.mean([row[name] for row in clusters]) for name in ("correlation", "correlation_after")
+    )
+    assert before > 0.4
+    assert abs(after) < 0.1
+
+
+def test_traces_are_those_of_the_least_certain_edges(tmp_path: Path) -> None:
+    table = simulate.linear(simulate.dag(5, n_edges=6, random_state=0), n=60, random_state=1)
+    table.to_csv(tmp_path / "data.csv", index=False)
+    settings = {"method": "mcmc", "chains": {"n_chains": 2, "n_steps": 400, "bucket_size": 2}}
+    config = TableConfig(data=(str(tmp_path / "data.csv"),), method="posterior", seed=1, settings=settings)
+    runs.perform(config, tmp_path / "run")
+    files = read_folder(tmp_path / "run")
+    charts = view_of(files)["traces"]
+    rows = files.rows("posterior.csv")
+    worst = max((float(row["r_hat"]) for row in rows if row["r_hat"]), default=0.0)
+    assert len(charts) > 1
+    assert f"R-hat {worst:.2f}" in charts[1]["title"]
+    assert [line["label"] for line in charts[0]["lines"]] == ["chain 1", "chain 2"]

@@ -258,3 +258,151 @@ def test_a_phone_has_no_sideways_scrolling(browser: Browser, tmp_path: Path) -> 
     browser.open(path.as_uri(), width=390, height=844)
     assert browser.run("document.documentElement.scrollWidth") <= 390
     assert browser.problems == []
+
+
+def linked_run() -> RunFiles:
+    """A graph of linked rows beside the naive one, clusters, and traces of two chains."""
+    from polydag.formats import graphjson
+
+    naive = Graph.from_edges(["a", "b", "c"], [("b", "a"), ("a", "c"), ("b", "c")])
+    clusters = (
+        "cluster,rows,correlation,correlation_after,effective_n,decorrelated_n\n"
+        "north,20,0.6,0.01,4.5,19.9\nsouth,5,0.55,0.02,3.1,4.9\n"
+    )
+    traces = "chain,draw,log_weight,a -> b\n" + "".join(
+        f"{chain},{draw},{-100 - chain / draw},{0.5 + 0.01 * draw}\n"
+        for chain in (1, 2)
+        for draw in range(1, 9)
+    )
+    return graph_files(
+        Graph.from_edges(["a", "b", "c"], [("a", "b"), ("b", "c")]),
+        **{
+            "naive.json": graphjson.to_text(naive),
+            "row_clusters.csv": clusters,
+            "traces.csv": traces,
+            "posterior.csv": "source,target,probability,r_hat,ess\na,b,0.9,1.013,812\nb,c,0.8,1.2,90\n",
+            "result.json": json.dumps({"n": 25, "measures": {"effective_n": 7.6, "decorrelated_n": 24}}),
+        },
+    )
+
+
+def test_the_naive_graph_stands_beside_the_corrected_one(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, linked_run())
+    text = browser.run("document.querySelector('#naive').innerText")
+    assert "2 connections are in both graphs, 1 of them with other arrowheads" in text
+    assert "1 are found only where rows are taken as independent" in text
+    boxes = browser.run(
+        "[...document.querySelectorAll('#naive .canvas')].map((c) => c.getBoundingClientRect().left)"
+    )
+    assert len(set(boxes)) == 2  # beside each other
+    counts = browser.run("[...document.querySelectorAll('#naive .count')].map((c) => c.textContent)")
+    assert counts == ["2 edges shown of 2", "3 edges shown of 3"]
+    course = browser.run("document.querySelector('#course').innerText")
+    assert "25 rows carry as much information about edges as 8" in course
+    assert "as 24 once they are decorrelated" in course
+    assert "north\t20\t0.60\t0.01\t4.5\t19.9" in course
+    assert browser.problems == []
+
+
+def test_chains_show_traces_and_diagnostics_of_each_pair(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, linked_run())
+    charts = browser.run(
+        "[...document.querySelectorAll('#course .chart figcaption')].map((c) => c.innerText)"
+    )
+    assert charts == ["log weight of the state", "P(a → b), R-hat 1.01, ESS 812"]
+    lines = browser.run(
+        "[...document.querySelectorAll('#course .chart')].map((c) => c.querySelectorAll('polyline').length)"
+    )
+    assert lines == [2, 2]
+    head = browser.run("document.querySelector('#pairs thead').innerText")
+    assert "R-hat" in head
+    assert "ESS" in head
+    assert browser.run("document.querySelector('#pairs tbody').innerText").splitlines()[0].split("\t")[
+        -3:-1
+    ] == [
+        "1.01",
+        "812",
+    ]
+    assert browser.problems == []
+
+
+def test_at_200_percent_everything_is_readable(browser: Browser, tmp_path: Path) -> None:
+    """Zoom halves the CSS pixels of the window: nothing scrolls sideways, and no text is cut."""
+    path = tmp_path / "report.html"
+    path.write_text(page([view_of(linked_run()), view_of(posterior())]), encoding="utf-8")
+    browser.open(path.as_uri(), width=640, height=400)
+    assert browser.run("document.documentElement.scrollWidth") <= 640
+    cut = browser.run(
+        "[...document.querySelectorAll('p, li, dt, dd, h1, h2, h3, label, button, figcaption, output')]"
+        ".filter((e) => e.offsetParent && e.scrollWidth > e.clientWidth + 1 "
+        " && getComputedStyle(e).display !== 'inline')"
+        ".map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert cut == []
+    assert browser.run("document.querySelector('#graph .canvas').clientHeight") >= 200
+    assert browser.problems == []
+
+
+def test_motion_is_left_out_where_people_ask_for_that(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, posterior())
+    smooth = "getComputedStyle(document.documentElement).scrollBehavior"
+    browser.send(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}]
+    )
+    assert browser.run(smooth) == "auto"
+    browser.send("Emulation.setEmulatedMedia", features=[])
+    assert browser.run(smooth) == "smooth"
+
+
+def test_nodes_are_dragged_and_pinned(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, posterior())
+    place = browser.run(
+        "(() => { const box = document.querySelector('.canvas').getBoundingClientRect();"
+        " const cy = document.querySelector('.canvas')._cyreg.cy, at = cy.nodes()[0].renderedPosition();"
+        " return [box.left + at.x, box.top + at.y]; })()"
+    )
+    for kind, dx in (("mousePressed", 0), ("mouseMoved", 40), ("mouseMoved", 80), ("mouseReleased", 80)):
+        browser.send("Input.dispatchMouseEvent", type=kind, x=place[0] + dx, y=place[1], button="left",
+                     buttons=int(kind != "mouseReleased"), clickCount=1)  # fmt: skip
+    pinned = "document.querySelector('.canvas')._cyreg.cy.nodes('.pinned').length"
+    assert browser.run(pinned) == 1
+    browser.run(
+        "[...document.querySelectorAll('#graph button')].find((b) => b.textContent === 'Unpin all').click()"
+    )
+    assert browser.run(pinned) == 0
+    assert browser.problems == []
+
+
+def test_bad_runs_open(browser: Browser, tmp_path: Path) -> None:
+    """Weights that are not numbers, 2,000 nodes, and a run that goes on."""
+    weights = '{"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b", "weight": NaN}]}'
+    opened(
+        browser,
+        tmp_path,
+        RunFiles("run", {"graph.json": weights, "edges.csv": "source,target,weight\na,b,nan\n"}),
+    )
+    assert browser.run(DRAWN) == 1
+    assert browser.problems == []
+    opened(browser, tmp_path, graph_files(Graph.from_edges([f"v{i}" for i in range(2000)], [("v0", "v1")])))
+    assert "2000 variables are too many to draw" in browser.run("document.querySelector('#graph').innerText")
+    assert browser.run("document.querySelectorAll('#matrix canvas, #pairs tbody tr').length") == 2
+    assert browser.problems == []
+    opened(browser, tmp_path, RunFiles("run", {"run.log": "12:00 scores\n"}, partial="It goes on."))
+    assert "It goes on." in browser.run("document.querySelector('#partial').innerText")
+    assert browser.problems == []
+
+
+def test_names_can_be_read_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    """Of a graph that would be tiny, the first view shows a part; Fit shows all of it."""
+    path = tmp_path / "report.html"
+    path.write_text(
+        page([view_of(graph_files(simulate.dag(300, n_edges=900, random_state=1)))]), encoding="utf-8"
+    )
+    browser.open(path.as_uri(), width=390, height=844)
+    size = "13 * document.querySelector('.canvas')._cyreg.cy.zoom()"
+    assert browser.run(size) > 7
+    browser.run(
+        "[...document.querySelectorAll('#graph button')].find((b) => b.textContent === 'Fit').click()"
+    )
+    assert browser.run(size) < 7
+    assert browser.problems == []

@@ -221,3 +221,30 @@ def test_links_of_several_kinds() -> None:
     assert (links.pairs.tolist(), links.kinds.tolist()) == ([[0, 1], [1, 2]], ["siblings", "cousins"])
     with pytest.raises(DataError, match="two kinds"):
         Links.from_edges([(0, 1), (1, 0)], 2, kinds=["siblings", "cousins"])
+
+
+def test_clusters_one_by_one() -> None:
+    """Effective rows of each block by its own matrix, and correlations by hand."""
+    from polydag import LinkedRows
+    from polydag.rows.clusters import by_cluster
+
+    rng = np.random.default_rng(3)
+    groups = np.repeat(["a", "b", "c", "d"], [2, 5, 1, 12])
+    X = (
+        rng.standard_normal((20, 3))
+        + rng.standard_normal((4, 3))[np.searchsorted(["a", "b", "c", "d"], groups)]
+    )
+    found = LinkedRows(X, groups=groups.tolist(), correlation=0.5).decorrelation_
+    table = by_cluster(found).set_index("cluster")
+    assert list(table.index) == ["a", "b", "d"]  # one row is no cluster
+    residuals = X - found.means
+    unit = residuals / np.sqrt(np.mean(residuals**2, axis=0))
+    for name, row in table.iterrows():
+        own = unit[groups == name]
+        m = len(own)
+        sigma = np.full((m, m), 0.5) + 0.5 * np.eye(m)
+        assert row["effective_n"] == pytest.approx(m**2 / np.sum(sigma**2))
+        products = [float(own[i] @ own[j]) for i in range(m) for j in range(i)]
+        assert row["correlation"] == pytest.approx(np.mean(products) / np.mean(np.sum(own**2, axis=1)))
+        assert -1 <= row["correlation_after"] <= 1
+    assert table["decorrelated_n"].sum() == pytest.approx(19 * 19 / 20)

@@ -111,11 +111,18 @@ def test_a_folder_is_complete_and_repeats_bit_for_bit(data: str) -> None:
 def test_edges_are_those_of_the_graph(data: str) -> None:
     result = runs.perform(TableConfig(data=(data,), method="equal-variance", seed=1), "run")
     table = pd.read_csv("run/edges.csv")
-    assert table.columns.tolist() == ["source", "target", "weight", "standardized", "standard_error"]
+    assert table.columns.tolist() == [
+        "source",
+        "target",
+        "weight",
+        "standardized",
+        "standard_error",
+        "strength",
+    ]
     edges = result.graph.edges()
     assert list(zip(table.source, table.target, strict=True)) == [edge[:2] for edge in edges]
     assert table.weight.tolist() == pytest.approx([edge.weight for edge in edges])
-    assert table[["standardized", "standard_error"]].notna().all(axis=None)
+    assert table[["standardized", "standard_error", "strength"]].notna().all(axis=None)
     versions = tomllib.loads(Path("run/config.toml").read_text())["versions"]
     assert {"polydag", "python", "numpy", "scipy", "numba"} <= versions.keys()
 

@@ -26,7 +26,7 @@ from polydag.scores.discrete.pseudocounts import PER_CELL
 from polydag.scores.discrete.score import DiscreteScore
 from polydag.scores.gaussian.form import GaussianTerms
 from polydag.scores.gaussian.score import GaussianScore
-from polydag.sources.checked import mixed_statistics
+from polydag.sources.checked import statistics
 from polydag.stats import GaussianStats
 
 
@@ -103,11 +103,9 @@ def table(name: str) -> pd.DataFrame:
 @pytest.mark.parametrize("name", [*SCORES, *NEW])
 def test_a_registered_score_works_in_searches_and_tables(name: str) -> None:
     data = table(name)
-    graphs = [learner(score=name).fit(data).graph_ for learner in (GES, BOSS)]
+    graphs = [learner(criterion=name).fit(data).graph_ for learner in (GES, BOSS)]
     assert all(graph.n_edges > 2 for graph in graphs)
-    stats: Any = GaussianStats.from_data(data) if kind_of(name) == "numbers" else labels(1, 6, 300)
-    if kind_of(name) == "mixed":
-        stats = mixed_statistics(data)
+    stats = statistics(data, resolve(name, kind_of(name) or "numbers").needs)
     score = make_score(name, stats)
     found = family_table(score, 3)
     for node in range(6):
@@ -119,10 +117,10 @@ def test_a_registered_score_works_in_searches_and_tables(name: str) -> None:
 @pytest.mark.parametrize("name", [*NEW, "bic"])
 def test_a_registered_score_works_in_posteriors(name: str) -> None:
     data = table(name)
-    one = BayesianDiscovery(score=name, max_parents=2).fit(data)
+    one = BayesianDiscovery(criterion=name, max_parents=2).fit(data)
     assert ((one.posterior_.edges.to_numpy() >= 0) & (one.posterior_.edges.to_numpy() <= 1)).all()
     assert one.best_graph_.n_edges > 2
-    several = MultitaskDiscovery(score=name, max_parents=2).fit([data.iloc[:75], data.iloc[75:]])
+    several = MultitaskDiscovery(criterion=name, max_parents=2).fit([data.iloc[:75], data.iloc[75:]])
     assert len(several.posteriors_) == 2
 
 
@@ -139,7 +137,7 @@ def test_a_registered_score_works_on_the_command_line(name: str, words: list[str
     data = table(name) if kind_of(name) == "numbers" else "level " + table(name)
     data.to_csv(source, index=False)
     result = CliRunner().invoke(
-        app, ["fit", str(source), *words, "--set", f"score={name}", "--out", str(out)]
+        app, ["fit", str(source), *words, "--set", f"criterion={name}", "--out", str(out)]
     )
     assert result.exit_code == 0, result.output
     assert name in (out / "config.toml").read_text()
@@ -151,7 +149,7 @@ def test_a_plain_score_equals_its_compiled_form() -> None:
     plain, compiled = make_score("plain-hq", stats), make_score("hq", stats)
     np.testing.assert_allclose(family_table(plain, 3).scores, family_table(compiled, 3).scores, rtol=1e-9)
     for learner in (GES, BOSS):
-        one, two = (learner(score=name).fit(data) for name in ("plain-hq", "hq"))
+        one, two = (learner(criterion=name).fit(data) for name in ("plain-hq", "hq"))
         assert one.graph_ == two.graph_
         assert one.score_ == pytest.approx(two.score_)
 
@@ -177,17 +175,17 @@ def test_discrete_bic_counts_parameters_and_likelihood() -> None:
 
 def test_options_reach_the_score_from_a_learner() -> None:
     data = table("hq")
-    sparse = GES(score="hq", score_options={"weight": 50.0}).fit(data)
-    assert sparse.graph_.n_edges < GES(score="hq").fit(data).graph_.n_edges
+    sparse = GES(criterion="hq", criterion_options={"weight": 50.0}).fit(data)
+    assert sparse.graph_.n_edges < GES(criterion="hq").fit(data).graph_.n_edges
     counts = table("bdeu")
-    dense = BOSS(score="bdeu", score_options={"equivalent_sample_size": 100.0}).fit(counts)
-    assert dense.score_ != BOSS(score="bdeu").fit(counts).score_
+    dense = BOSS(criterion="bdeu", criterion_options={"equivalent_sample_size": 100.0}).fit(counts)
+    assert dense.score_ != BOSS(criterion="bdeu").fit(counts).score_
     with pytest.raises(UsageError, match="weight must be a number above 0; got -1"):
-        GES(score="hq", score_options={"weight": -1}).fit(data)
+        GES(criterion="hq", criterion_options={"weight": -1}).fit(data)
     with pytest.raises(UsageError, match="score k2 has no option weight; it has no options"):
-        GES(score="k2", score_options={"weight": 1}).fit(counts)
-    with pytest.raises(UsageError, match="score_options must be a mapping"):
-        GES(score_options=[1]).fit(data)  # type: ignore[arg-type]
+        GES(criterion="k2", criterion_options={"weight": 1}).fit(counts)
+    with pytest.raises(UsageError, match="criterion_options must be a mapping"):
+        GES(criterion_options=[1]).fit(data)  # type: ignore[arg-type]
 
 
 def test_scores_are_resolved_by_name_and_kind() -> None:
@@ -205,8 +203,8 @@ def test_scores_are_resolved_by_name_and_kind() -> None:
         resolve("bic", "mixed")
     with pytest.raises(UsageError, match="no score 'aic'; known are bic, bge"):
         resolve("aic", "numbers")
-    with pytest.raises(UsageError, match=r"score must be one of auto, bic, .*discrete-bic; got 'aic'"):
-        GES(score="aic").fit(table("bic"))
+    with pytest.raises(UsageError, match=r"criterion must be one of auto, bic, .*discrete-bic; got 'aic'"):
+        GES(criterion="aic").fit(table("bic"))
 
     class Undeclared:
         kind: ClassVar[str] = "words"

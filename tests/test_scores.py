@@ -18,9 +18,11 @@ from polydag.errors import DataError, UsageError
 from polydag.scores import SCORES, ParentSets, gains_by_family, kind_of, make_score, total_score
 from polydag.scores.penalty import GAMMA
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.cells import CellStats
 
 COMPILED = [name for name, score in SCORES.items() if hasattr(score, "gains")]
 DISCRETE = ("bdeu", "bds", "k2")
+BY_CELL = ("cg",)  # the conditional Gaussian needs cells of labels, and has no interventions
 seeds = st.integers(0, 10_000)
 
 
@@ -40,19 +42,20 @@ def discrete_rows(seed: int, n: int = 60, d: int = 5) -> NDArray[np.int64]:
 MIXED_LEVELS = {"x1": (0, 1, 2), "x3": (0, 1)}
 
 
-def mixed_statistics(seed: int) -> MixedStats:
+def mixed_rows(seed: int) -> pd.DataFrame:
     """Columns x1 and x3 cut into labels, the others numbers."""
     frame = pd.DataFrame(gaussian_rows(seed)).add_prefix("x")
     for name, levels in MIXED_LEVELS.items():
         frame[name] = pd.qcut(frame[name], len(levels), labels=False)
-    return MixedStats.from_data(frame, MIXED_LEVELS)
+    return frame
 
 
-def statistics(name: str, seed: int) -> GaussianStats | DiscreteCounts | MixedStats:
+def statistics(name: str, seed: int) -> GaussianStats | DiscreteCounts | MixedStats | CellStats:
     if kind_of(name) == "numbers":
         return GaussianStats.from_data(gaussian_rows(seed))
     if kind_of(name) == "mixed":
-        return mixed_statistics(seed)
+        kind = CellStats if name in BY_CELL else MixedStats
+        return kind.from_data(mixed_rows(seed), MIXED_LEVELS)
     return DiscreteCounts.from_data(discrete_rows(seed))
 
 
@@ -222,7 +225,7 @@ def regimes(name: str, seed: int) -> Regimes[Any]:
     if kind_of(name) == "numbers":
         return Regimes({t: GaussianStats.from_data(gaussian_rows(seed + k)) for k, t in enumerate(targets)})
     if kind_of(name) == "mixed":
-        return Regimes({t: mixed_statistics(seed + k) for k, t in enumerate(targets)})
+        return Regimes({t: statistics(name, seed + k) for k, t in enumerate(targets)})
     return Regimes({t: DiscreteCounts.from_data(discrete_rows(seed + k)) for k, t in enumerate(targets)})
 
 
@@ -260,7 +263,7 @@ def test_chains_end_at_their_sets() -> None:
     assert [sets.sets()[i] for i in ends] == [(7, 1, 2), (7,), (7, 3)]
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", [name for name in SCORES if name not in BY_CELL])
 @given(seed=st.integers(0, 500))
 @settings(max_examples=5, deadline=None)
 def test_a_node_is_scored_by_the_rows_that_did_not_set_it(name: str, seed: int) -> None:

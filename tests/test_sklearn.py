@@ -17,18 +17,25 @@ from polydag import (
     BOSS,
     GES,
     PC,
+    AutoDAG,
     BayesianDiscovery,
+    Bootstrap,
     Chains,
     EqualVariance,
+    FederatedNotears,
     Graph,
+    LinkedRows,
+    LinkedRowsDAG,
+    MultitaskDiscovery,
     Notears,
     NotearsLagged,
     NotearsMLP,
+    Parties,
+    Privacy,
     RowDecorrelator,
     simulate,
 )
 from polydag.errors import DataError, UsageError
-from polydag.learners import held_out_log_likelihood
 from polydag.regression.held_out import mean_log_likelihood
 from polydag.stats import GaussianStats
 
@@ -38,16 +45,12 @@ EVERYWHERE = {
     "check_estimators_nan_inf": OWN_WORDS,
     "check_fit2d_1sample": OWN_WORDS,
 }
-SCORE = "`score` is the parameter that says what is maximised; held_out_log_likelihood is the scorer"
-WITH_SCORE = {
-    "check_fit_score_takes_y": SCORE,
-    "check_n_features_in_after_fitting": SCORE,
-    "check_pipeline_consistency": SCORE,
-}
 GROUPS = {"check_parameters_default_constructible": "groups of settings are frozen values"}
 SLICES = {
     "check_n_features_in_after_fitting": "the graph is over time slices, not over columns",
     "check_n_features_in": "the graph is over time slices, not over columns",
+    "check_fit_score_takes_y": "the graph is over time slices, not over columns",
+    "check_pipeline_consistency": "the graph is over time slices, not over columns",
 }
 SAME_ROWS = dict.fromkeys(
     (
@@ -59,14 +62,50 @@ SAME_ROWS = dict.fromkeys(
     ),
     "rows are decorrelated together: it transforms the fitted rows only",
 )
+
+
+def halves(X: Any) -> Any:
+    """Every other row, twice, where X has rows; what is no table is passed on as it is."""
+    rows = X.tocsr() if hasattr(X, "tocsr") else X
+    return [rows[0::2], rows[1::2]] if getattr(rows, "ndim", 0) == 2 else [rows]
+
+
+class TwoTasks(MultitaskDiscovery):
+    """One table as two tasks."""
+
+    def fit(self, X: Any, y: None = None) -> Any:
+        return super().fit(halves(X))
+
+
+class TwoParties(FederatedNotears):
+    """One table as two parties, which add up in the open."""
+
+    def fit(self, X: Any, y: None = None) -> Any:
+        return super().fit(Parties(halves(X), privacy=Privacy(mode="none")))
+
+
+class InGroups(LinkedRowsDAG):
+    """One table whose rows are linked in fours."""
+
+    def fit(self, X: Any, y: None = None) -> Any:
+        count = X.shape[0] if getattr(X, "ndim", 0) == 2 else 0
+        return super().fit(LinkedRows(X, groups=[row // 4 for row in range(count)], structure="common"))
+
+
 LEARNERS: list[tuple[Any, dict[str, str]]] = [
-    (BOSS(), WITH_SCORE),
-    (GES(), WITH_SCORE),
+    (BOSS(), {}),
+    (GES(), {}),
     (PC(), {}),
     (Notears(), {}),
     (EqualVariance(), {}),
     (NotearsLagged(lambda_=0.1), SLICES | GROUPS),
-    (BayesianDiscovery(score="bge", chains=Chains(n_chains=2, n_steps=200)), WITH_SCORE | GROUPS),
+    (BayesianDiscovery(criterion="bge", chains=Chains(n_chains=2, n_steps=200)), GROUPS),
+    (NotearsMLP(hidden=1, lambda_=0.5, random_state=0), {}),
+    (AutoDAG(), {}),
+    (Bootstrap(EqualVariance(), n_resamples=3, random_state=0), {}),
+    (TwoTasks(criterion="bge", max_parents=2), GROUPS),
+    (TwoParties(lambda_=0.1), GROUPS),
+    (InGroups(), {"check_estimators_empty_data_messages": OWN_WORDS}),
     (RowDecorrelator(structure="common"), SAME_ROWS | {"check_estimators_empty_data_messages": OWN_WORDS}),
 ]
 
@@ -99,35 +138,39 @@ def test_the_likelihood_of_a_complete_graph_is_that_of_the_normal_distribution(t
     assert empty == pytest.approx(alone.mean())
 
 
-@pytest.mark.parametrize("learner", [BOSS(), GES(), PC(), Notears(), EqualVariance()])
+@pytest.mark.parametrize("learner", [BOSS(), GES(), PC(), Notears(), EqualVariance(), AutoDAG()])
 def test_held_out_likelihood(table: pd.DataFrame, learner: Any) -> None:
     fitted = clone(learner).fit(table[:200])
     shuffled = table[200:][list(table.columns[::-1])]
-    assert fitted.log_likelihood(table[200:]) == pytest.approx(fitted.log_likelihood(shuffled))
-    assert fitted.log_likelihood(table[200:]) > fitted.log_likelihood(table[200:] + 3)
-    assert np.isfinite(cross_val_score(learner, table, scoring=held_out_log_likelihood, cv=3)).all()
+    assert fitted.score(table[200:]) == pytest.approx(fitted.score(shuffled))
+    assert fitted.score(table[200:]) > fitted.score(table[200:] + 3)
+    assert np.isfinite(cross_val_score(learner, table, cv=3)).all()
     again = pickle.loads(pickle.dumps(fitted))
-    assert again.log_likelihood(table[200:]) == fitted.log_likelihood(table[200:])
+    assert again.score(table[200:]) == fitted.score(table[200:])
     with pytest.raises(DataError, match="need the columns of the fitted ones"):
-        fitted.log_likelihood(table.iloc[200:, :3])
+        fitted.score(table.iloc[200:, :3])
     assert type(learner).__name__ in learner._repr_html_()
 
 
 def test_a_penalty_is_chosen_by_held_out_likelihood(table: pd.DataFrame) -> None:
-    search = GridSearchCV(
-        BOSS(), {"penalty": [1, 500]}, scoring=held_out_log_likelihood, cv=3, error_score="raise"
-    ).fit(table)
+    search = GridSearchCV(BOSS(), {"penalty": [1, 500]}, cv=3, error_score="raise").fit(table)
     assert search.best_params_ == {"penalty": 1}
     assert search.best_estimator_.graph_.n_edges > 3
-    assert search.score(table) == search.best_estimator_.log_likelihood(table)
+    assert search.score(table) == search.best_estimator_.score(table)
 
 
-def test_labels_and_networks_have_no_gaussian_likelihood(table: pd.DataFrame) -> None:
+def test_a_grid_search_uses_score(table: pd.DataFrame) -> None:
+    search = GridSearchCV(Notears(), {"lambda_": [0.01, 100.0]}, cv=3, error_score="raise").fit(table)
+    assert search.best_params_ == {"lambda_": 0.01}
+    assert search.score(table) == search.best_estimator_.score(table)
+
+
+def test_labels_networks_and_posteriors_have_no_gaussian_likelihood(table: pd.DataFrame) -> None:
     labels = (table > 0).astype(str)
     with pytest.raises(UsageError, match="needs the moments of numbers"):
-        GES().fit(labels).log_likelihood(labels)
-    with pytest.raises(UsageError, match="needs the moments of numbers"):
-        NotearsMLP(hidden=1, lambda_=0.5, random_state=0).fit(table).log_likelihood(table)
+        GES().fit(labels).score(labels)
+    assert not hasattr(NotearsMLP(), "score")
+    assert not hasattr(BayesianDiscovery(), "score")
 
 
 def test_the_transformer_names_its_output(table: pd.DataFrame) -> None:

@@ -10,12 +10,26 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from polydag import BOSS, GES, Bootstrap, DiscreteCounts, GaussianStats, LinkedRows, Regimes, Tasks, simulate
+from polydag import (
+    BOSS,
+    GES,
+    Bootstrap,
+    DiscreteCounts,
+    GaussianStats,
+    LinkedRows,
+    Parties,
+    Regimes,
+    Tasks,
+    simulate,
+)
+from polydag.cli.main import app
 from polydag.errors import DataError, UsageError
 from polydag.rows.decorrelation import decorrelate
 from polydag.rows.linked_table import LinkedTable
 from polydag.sources import Given, InMemory, Stream, as_source
+from polydag.stats import MixedStats
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +87,59 @@ def test_a_stream_has_the_moments_of_its_file(table: pd.DataFrame, tmp_path: Pat
     assert GES().fit(stream).graph_.names == GES().fit(table).graph_.names
     with pytest.raises(UsageError, match="no rows to draw"):
         Bootstrap(GES()).fit(stream)
-    with pytest.raises(UsageError, match="moments of numeric columns only"):
+    with pytest.raises(UsageError, match="moments only"):
         stream.counts()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_stream_has_moments_with_indicators_of_labels(
+    table: pd.DataFrame, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward = np.where(table["a"] > 0.5, "west", np.where(table["a"] > -0.5, "north", "east"))
+    frame = table.assign(ward=ward).sort_values("a", ignore_index=True)  # levels come one after the other
+    path = tmp_path / f"rows.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    monkeypatch.setattr("polydag.data.readers.parquet.BATCH_ROWS", 20)
+    stream = Stream(path, kinds={"ward": "discrete"})
+    assert stream.contents == "mixed"
+    whole = InMemory(frame)
+    levels = whole.levels(["ward"])
+    assert stream.levels(["ward"]) == levels
+    same(stream.mixed(levels).moments, whole.mixed(levels).moments)  # type: ignore[union-attr, arg-type]
+    assert np.array_equal(BOSS().fit(stream).graph_.adjacency, BOSS().fit(frame).graph_.adjacency)
+    parts = {f"party {k}": frame[k::3] for k in range(3)}
+    streams = {}
+    for name, own in parts.items():
+        own.to_csv(tmp_path / f"{name}.csv", index=False)
+        streams[name] = Stream(tmp_path / f"{name}.csv", kinds={"ward": "discrete"})
+    one, other = BOSS().fit(Parties(streams)).graph_, BOSS().fit(Parties(parts)).graph_
+    assert np.array_equal(one.adjacency, other.adjacency)
+    many = frame.assign(ward=[f"w{k}" for k in range(len(frame))])
+    many.to_csv(tmp_path / "many.csv", index=False)
+    with pytest.raises(DataError, match="more than 64 different labels"):
+        Stream(tmp_path / "many.csv", kinds={"ward": "discrete"}).moments()
+
+
+def test_statistics_of_numbers_and_labels_as_given(table: pd.DataFrame) -> None:
+    frame = table.assign(ward=np.where(table["a"] > 0, "west", "east"))
+    stats = MixedStats.from_data(frame, {"ward": ("east", "west")})
+    assert Given(stats).contents == "mixed"
+    assert GES().fit(stats).graph_ == GES().fit(frame).graph_
+    with pytest.raises(DataError, match="needs counts of labels"):
+        Given(stats).counts()
+
+
+def test_a_large_file_with_labels_is_streamed(
+    table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polydag.studies.data.inputs.LARGE_BYTES", 10)
+    table.assign(ward=np.where(table["a"] > 0, "west", "east")).to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", str(tmp_path / "t.csv"), "-m", "boss", "--kind", "ward=discrete"]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    summary = (tmp_path / "run" / "summary.txt").read_text()
+    assert "The data is large" in summary
+    assert "labels: ward" in summary.lower()
 
 
 def test_what_is_no_table() -> None:
@@ -97,6 +162,14 @@ def test_interventions_by_column_and_by_row(table: pd.DataFrame) -> None:
         assert set(found.parts) == set(wanted.parts)
         for key, part in found:
             same(part, wanted.parts[key])
+    by_word = InMemory(table, interventions=words)
+    second = ["none"] * 150 + ["c"] * 50
+    one = table.assign(first=["none"] * 100 + ["a"] * 100, second=second)
+    for source in (by_word, InMemory(one, interventions=["first", "second"])):
+        moments = source.moments()
+        assert isinstance(moments, Regimes)
+        assert {key: part.n for key, part in moments} == {key: part.n for key, part in wanted}
+        assert source.names == tuple(table.columns)
     with pytest.raises(DataError, match="row 3: 'z' is not a column"):
         InMemory(table.assign(what=["a", "none", "z"] + ["a"] * 197), interventions="what")
 

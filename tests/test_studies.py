@@ -30,6 +30,7 @@ from polydag.cli import demos
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS, ROW_LEARNERS
+from polydag.posterior.probabilities import Posterior
 from polydag.sources import InMemory
 from polydag.studies import Config, PartiesConfig, TableConfig, TasksConfig, load, run
 from polydag.studies.config.changes import changed_study
@@ -166,10 +167,15 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (TableConfig(data=THREE, method="ges", order=("x",)), "--order is for the method bcd"),
         (TableConfig(data=THREE, method="notears-lagged", groups="g"), "rows that follow each other in time"),
         (TableConfig(data=THREE, method="ges", groups="g", interventions="i"), "--interventions does not go"),
-        (TableConfig(data=THREE, method="pc", interventions="i"), "pc does not use .* ges, boss, posterior"),
-        (TableConfig(data=THREE, method="ges", discretize="quantile:3"), "--discretize is for .* posterior"),
+        (
+            TableConfig(data=THREE, method="equal-variance", interventions="i"),
+            "does not use .* ges, boss, pc",
+        ),
+        (
+            TableConfig(data=THREE, method="notears", discretize="quantile:3"),
+            "notears is for numbers",
+        ),
         (TasksConfig(data=THREE, groups="g", discretize="quantile:3"), "decorrelated as numbers"),
-        (PartiesConfig(data=THREE, method="posterior", discretize="quantile:3"), "the rows of all parties"),
         (TableConfig(data=THREE, method="posterior", bootstrap=5), "a posterior has its own"),
         (TableConfig(data=THREE, method="notears-lagged", bootstrap=5), "time series"),
         (
@@ -215,7 +221,7 @@ def test_links_are_declared_in_one_way(fields: dict[str, Any], words: str) -> No
 
 KNOWN = KnownSettings(
     "it",
-    {"lambda_": 0.1, "score": "k2", "memory": None},
+    {"lambda_": 0.1, "criterion": "k2", "memory": None},
     {
         "chains": {"n_steps": None, "n_chains": 4},
         "privacy": {"mode": "masked", "bounds": None, "n_chains": 1},
@@ -230,7 +236,7 @@ def test_settings_are_flat_or_nested() -> None:
     assert KNOWN.named({"chains__n_chains": 2}) == {"chains": {"n_chains": 2}}
     everything = KNOWN.all_of(flat)
     assert everything["chains"] == {"n_steps": 9, "n_chains": 4}
-    assert (everything["score"], everything["lambda_"]) == ("k2", 1)
+    assert (everything["criterion"], everything["lambda_"]) == ("k2", 1)
     assert "memory" not in recorded(everything)
     assert recorded({"a": {"b": None}}) == {}
     assert KNOWN.named(flattened(nested)) == nested
@@ -241,11 +247,11 @@ def test_settings_are_flat_or_nested() -> None:
         ({"chains": {"steps": 3}}, "no setting chains__steps"),
         ({"chains": 3}, "no setting chains"),
         ({"n_steps": 3, "chains__n_steps": 3}, "chains__n_steps is given twice"),
-        ({"score": None}, "None cannot be recorded"),
+        ({"criterion": None}, "None cannot be recorded"),
         ({"columns": "x"}, "Use --columns, which is an option"),
         (
             {"mu": 1},
-            "no setting mu. Its settings are lambda_, memory, score; of chains: n_steps, n_chains; of",
+            "no setting mu. Its settings are criterion, lambda_, memory; of chains: n_steps, n_chains; of",
         ),
     ):
         with pytest.raises(UsageError, match=words):
@@ -427,19 +433,20 @@ def test_connections_without_a_direction_are_listed(tmp_path: Path) -> None:
     P[0, 1], P[1, 0] = 0.5, 0.5
     P[0, 2], P[2, 0] = 0.7, 0.3
     P[1, 2], P[2, 1] = 0.3, 0.35
+    graph = Posterior(tuple("abcd"), P, "exact").graph
     said = "Connected, but the rows do not determine the direction: a – b (1.00), b – c (0.65)."
-    assert undirected("abcd", P, 0.5) == (said,)
-    # Less sure than is asked for is not in the graph for another reason.
-    assert undirected("abcd", P, 0.8, " in x")[0].endswith(": a – b (1.00), a – c (1.00).")
-    assert undirected("abcd", np.zeros((4, 4)), 0.5) == ()
+    assert undirected(graph(0.5)) == (said,)
+    assert undirected(graph(0.8), " in x")[0].endswith(": a – b (1.00), a – c (1.00).")
+    assert undirected(Graph(np.zeros((4, 4)), tuple("abcd"))) == ()
     assert listed((f"v{k}", "w", k / 10) for k in range(10)).endswith("v5 – w (0.50) and 5 more")
     asia().sample(300, random_state=0).to_csv(tmp_path / "d.csv", index=False)
     result = run(TableConfig(data=(str(tmp_path / "d.csv"),), method="posterior", seed=0))
-    told = undirected(result.graph.names, np.asarray(result.probabilities), 0.5)
+    told = undirected(result.graph)
     assert told
     assert told[0] in result.notes
     pairs = re.findall(r"(\w+) – (\w+) \(", told[0])
-    assert not {frozenset((edge.source, edge.target)) for edge in result.edges} & set(map(frozenset, pairs))
+    lines = {frozenset((edge.source, edge.target)) for edge in result.graph.edges() if not edge.directed}
+    assert set(map(frozenset, pairs)) == lines
 
 
 def test_a_bootstrap_gives_every_edge_its_frequency(tmp_path: Path) -> None:
@@ -478,7 +485,12 @@ def dosed(tmp_path: Path) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("method", "learner"),
-    [("ges", GES()), ("boss", BOSS()), ("notears", Notears()), ("posterior", BayesianDiscovery(score="bge"))],
+    [
+        ("ges", GES()),
+        ("boss", BOSS()),
+        ("notears", Notears()),
+        ("posterior", BayesianDiscovery(criterion="bge")),
+    ],
 )
 def test_interventions_in_one_table(method: str, learner: Any, dosed: pd.DataFrame, tmp_path: Path) -> None:
     file = str(tmp_path / "dosed.csv")
@@ -501,7 +513,7 @@ def test_interventions_in_tasks_and_labels(dosed: pd.DataFrame, tmp_path: Path) 
     files = tuple(str(tmp_path / f"{k}.csv") for k in range(2))
     result = run(TasksConfig(data=files, interventions="did", seed=0))
     parts = {str(k): InMemory(pd.read_csv(file), interventions="did") for k, file in enumerate(files)}
-    expected = MultitaskDiscovery(score="bge").fit(Tasks(parts))
+    expected = MultitaskDiscovery(criterion="bge").fit(Tasks(parts))
     np.testing.assert_allclose(result.probabilities, expected.raw_weights_, rtol=1e-9)
     labels = dosed.assign(
         **{name: np.where(dosed[name] > 0, "high", "low") for name in ("dose", "crp", "pain")}

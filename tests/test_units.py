@@ -42,11 +42,11 @@ Array = NDArray[np.float64]
 SCALE_FREE: dict[str, Callable[[], Any]] = {
     "auto": AutoDAG,
     "ges, bic": GES,
-    "ges, bge": lambda: GES(score="bge"),
+    "ges, bge": lambda: GES(criterion="bge"),
     "boss, bic": BOSS,
-    "boss, bge": lambda: BOSS(score="bge"),
+    "boss, bge": lambda: BOSS(criterion="bge"),
     "pc": PC,
-    "posterior, bge": lambda: BayesianDiscovery(score="bge"),
+    "posterior, bge": lambda: BayesianDiscovery(criterion="bge"),
 }
 IN_UNITS: dict[str, Callable[[], Any]] = {
     "notears, logdet": Notears,
@@ -125,7 +125,7 @@ def assert_same_fit(
         np.testing.assert_allclose(case.standard(one.weights), weights, rtol=0, atol=1e3 * loss)
     if hasattr(found, "score_"):
         # The likelihood of BIC is a density in the units of the data; BGe's is of standardised columns.
-        in_units = not same_units and found.score != "bge"
+        in_units = not same_units and found.criterion != "bge"
         logs = np.log(case.scale)
         jacobian = n * logs.sum() - set_rows * logs[0] if in_units else 0.0
         assert found.score_ + jacobian == pytest.approx(expected.score_, abs=10 * n * loss)
@@ -178,7 +178,7 @@ def test_units_do_not_matter_with_interventions(name: str, case: Case) -> None:
 @given(cases(n_parts=2))
 def test_units_do_not_matter_to_tasks(transfer: str, case: Case) -> None:
     def edges(tables: list[Any]) -> Array:
-        model = MultitaskDiscovery(transfer=transfer, score="bge", max_parents=2).fit(tables)
+        model = MultitaskDiscovery(transfer=transfer, criterion="bge", max_parents=2).fit(tables)
         return np.array([posterior.probabilities for posterior in model.posteriors_])
 
     plain = edges(np.split(case.plain, case.cuts))

@@ -4,9 +4,9 @@ import cytoscape from "cytoscape";
 import { button, download, el, field, share, shown } from "./dom.js";
 import { figure } from "./figure.js";
 import { layered } from "./layers.js";
-import { BACKWARD, LINE, around, drawn, effect, measure, pairsOf, quality, relations, strongest, words } from "./pairs.js";
+import { BACKWARD, LINE, around, drawn, effect, measure, pairsOf, quality, relations, size, strongest, words } from "./pairs.js";
 
-const MANY_NODES = 60, LONGEST = 28;
+const MANY_NODES = 60, LONGEST = 28, TINY = 0.38, READABLE = 0.6;
 const FOCUS = { blanket: "Markov blanket", neighbours: "neighbours", parents: "parents", children: "children", ancestors: "ancestors", descendants: "descendants" };
 const shortened = (name) => (name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 1)}…`);
 
@@ -30,6 +30,7 @@ export function pairPanel(pair, graph, names) {
   if (pair.weight !== null) rows.push(["Coefficient", shown(pair.weight)]);
   if (pair.weightLow !== null) rows.push(["Its 95 % interval", `${shown(pair.weightLow)} to ${shown(pair.weightHigh)}`]);
   if (pair.standardised !== null) rows.push(["Standardised coefficient", shown(pair.standardised)]);
+  if (pair.strength !== null) rows.push(["Partial correlation, without sign", share(pair.strength)]);
   if (pair.rHat !== null) rows.push(["R-hat of the chains", shown(pair.rHat)]);
   if (pair.ess !== null) rows.push(["Effective sample size of the chains", shown(Math.round(pair.ess))]);
   const learned = pair.edge ? words(pair, names, pair.edge) : "not connected";
@@ -50,9 +51,10 @@ function bends(points, from, to) {
   return { weights, distances };
 }
 
+/** A graph with its controls; `beside` is another graph over the same pairs, from which it is told apart by colour. */
 export class GraphView {
-  constructor(run, index, { root, choose }) {
-    Object.assign(this, { run, root, choose, graph: run.graphs[index], names: run.nodes });
+  constructor(run, graph, { root, choose = () => {}, beside = null }) {
+    Object.assign(this, { run, root, choose, graph, names: run.nodes, beside: beside && pairsOf(beside) });
     this.pairs = pairsOf(this.graph);
     this.of = measure(this.graph);
     this.largest = this.graph.kind ? 1 : Math.max(...this.pairs.map(this.of), 0) || 1;
@@ -65,7 +67,7 @@ export class GraphView {
     const { graph, names, pairs } = this, many = names.length > MANY_NODES;
     const low = graph.kind ? 0.05 : 0;
     const start = graph.kind === "probability" ? 0.5 : low;
-    const what = graph.kind ? `${graph.kind} of a connection` : pairs.some((pair) => pair.standardised !== null) ? "|standardised coefficient|" : "|weight|";
+    const what = graph.kind ? `${graph.kind} of a connection` : pairs.some((pair) => pair.standardised !== null || pair.strength !== null) ? "standardised effect" : "|weight|";
     this.slider = el("input", { type: "range", min: String(low), max: String(this.largest), step: String(this.largest / 200), "aria-label": `Smallest ${what} shown` });
     this.slider.value = String(start);
     this.level = el("output", {});
@@ -94,7 +96,8 @@ export class GraphView {
       button("Save PDF", () => this.print()));
     this.canvas = el("div", { class: "canvas", tabIndex: 0, role: "application", onkeydown: (event) => this.key(event) });
     this.panel = el("aside", { class: "panel", tabIndex: 0, "aria-label": "The chosen pair", "aria-live": "polite" }, el("p", { class: "hint" }, "Choose an edge, or a pair in the table below, to see what is known about it."));
-    this.element = el("div", { class: "graph" }, this.tools, this.count, el("div", { class: "split" }, this.canvas, this.panel), this.legend(), this.buttons);
+    this.element = this.beside ? el("figure", { class: "graph" }, el("figcaption", {}, graph.name), this.count, this.canvas)
+      : el("div", { class: "graph" }, this.tools, this.count, el("div", { class: "split" }, this.canvas, this.panel), this.legend(), this.buttons);
   }
 
   legend() {
@@ -125,6 +128,14 @@ export class GraphView {
     this.cy.on("dragfree", "node", ({ target }) => target.addClass("pinned"));
     this.update();
     this.fit();
+    if (this.cy.zoom() < TINY) this.legible();
+  }
+
+  /** Where a narrow window would show all but no name, the first corner at a size that can be read. */
+  legible() {
+    const box = this.cy.elements().not(".off").boundingBox();
+    this.cy.zoom(READABLE);
+    this.cy.pan({ x: 12 - box.x1 * READABLE, y: 12 - box.y1 * READABLE });
   }
 
   style(theme) {
@@ -149,17 +160,20 @@ export class GraphView {
   }
 
   colour(pair, theme) {
+    if (this.beside) return this.beside[pair.id].edge === pair.edge ? theme.plain : theme.negative;
     const value = effect(pair);
     return !this.signed || !value ? theme.plain : value > 0 ? theme.positive : theme.negative;
   }
 
   width(pair) {
-    const value = this.signed && effect(pair) !== null ? Math.abs(effect(pair)) / (this.widest ??= Math.max(...this.pairs.map((p) => Math.abs(effect(p) ?? 0))) || 1) : this.of(pair) / this.largest;
+    if (this.beside) return 2.5;
+    const value = this.signed && pair.edge ? size(pair) / (this.widest ??= Math.max(...this.pairs.filter((p) => p.edge).map(size)) || 1) : this.of(pair) / this.largest;
     return Number((1.2 + 4 * Math.min(1, value)).toFixed(2));
   }
 
   /** The pairs to draw now. */
   visible() {
+    if (this.beside) return this.pairs.filter((pair) => pair.edge && this.graph.layout.first.includes(pair.id));
     const threshold = Number(this.slider.value), top = Number(this.top.value) || Infinity;
     const kept = this.pairs.filter((pair) => this.of(pair) >= threshold - 1e-9 && (pair.edge || !this.learned.checked));
     return kept.length > top ? strongest(kept, this.of).slice(0, top) : kept;
@@ -199,9 +213,10 @@ export class GraphView {
   }
 
   report(pairs, hidden) {
-    const truth = this.run.truth, parts = [`${pairs.length} ${pairs.length === 1 ? "edge" : "edges"} shown of ${this.pairs.length}`];
+    const truth = this.run.truth, all = this.beside ? this.pairs.filter((pair) => pair.edge).length : this.pairs.length;
+    const parts = [`${pairs.length} ${pairs.length === 1 ? "edge" : "edges"} shown of ${all}`];
     if (hidden) parts.push(`${hidden} variables without such an edge are hidden`);
-    if (truth && this.focus === null) {
+    if (truth && this.focus === null && !this.beside) {
       const { adjacency, arrowhead } = quality(pairs, truth);
       parts.push(`against the truth: adjacency precision ${share(adjacency[0])}, recall ${share(adjacency[1])}; arrowhead precision ${share(arrowhead[0])}, recall ${share(arrowhead[1])}`);
     }

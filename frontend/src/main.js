@@ -4,7 +4,7 @@ import { button, el, shown } from "./dom.js";
 import { GraphView } from "./graph.js";
 import { follow } from "./live.js";
 import { matrices } from "./matrix.js";
-import { comparison, course, difference, pairTable, sites, trust } from "./sections.js";
+import { comparison, course, difference, naive, pairTable, sites, trust } from "./sections.js";
 
 const section = (id, title, ...content) => el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content);
 
@@ -21,7 +21,7 @@ function explorer(run, root) {
     view = null;
     const graph = run.graphs[index];
     if (graph.layout) {
-      view = new GraphView(run, index, { root, choose: (pair) => choose(pair) });
+      view = new GraphView(run, graph, { root, choose: (pair) => choose(pair) });
       place.replaceChildren(view.element);
       if (place.isConnected) view.start();
     } else {
@@ -47,9 +47,15 @@ function report(run, runs, root) {
     restyled.push(graph.restyle, map.redraw);
     parts.push(section("graph", "Graph", graph.element), section("pairs", "Pairs", graph.listing), section("matrix", "Matrix", map.element));
   } else if (!run.partial) parts.push(section("graph", "Graph", el("p", {}, "There are no variables.")));
+  if (run.naive) {
+    const views = run.naive.graphs[0].layout ? run.naive.graphs.map((graph, k) => new GraphView(run, graph, { root, beside: run.naive.graphs[1 - k] })) : [];
+    started.push(() => views.forEach((view) => view.start()));
+    restyled.push(() => views.forEach((view) => view.restyle()));
+    parts.push(section("naive", "With and without the links between rows", naive(run.naive, views.map((view) => view.element))));
+  }
   if (run.difference) parts.push(section("difference", "What tasks share, and what is unique", difference(run.difference)));
   if (runs.length > 1 || run.truth) parts.push(section("compare", "Compare", comparison(runs)));
-  if (run.charts.length || run.facts.length || run.correlations.length || Object.keys(run.measures).length) parts.push(section("course", "How it went", course(run)));
+  if (run.charts.length || run.traces.length || run.facts.length || run.correlations.length || run.clusters.length || Object.keys(run.measures).length) parts.push(section("course", "How it went", course(run)));
   if (run.sites) parts.push(section("sites", "What left each site", sites(run.sites)));
   return { parts, start: () => started.forEach((go) => go()), restyle: () => restyled.forEach((go) => go()) };
 }

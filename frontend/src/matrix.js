@@ -2,7 +2,7 @@
 
 import { button, download, el, shown } from "./dom.js";
 import { colours } from "./graph.js";
-import { effect, pairsOf } from "./pairs.js";
+import { effect, pairsOf, size as sizeOf } from "./pairs.js";
 
 const SIDE = 420, MOST_LABELS = 50;
 
@@ -12,7 +12,7 @@ function values(graph, n, either) {
   graph.order.forEach((node, k) => { place[node] = k; });
   const matrix = new Float32Array(n * n);
   for (const pair of pairsOf(graph)) {
-    const [a, b] = [place[pair.a], place[pair.b]], size = graph.kind ? pair.adjacent ?? 0 : effect(pair) ?? 1;
+    const [a, b] = [place[pair.a], place[pair.b]], size = graph.kind ? pair.adjacent ?? 0 : effect(pair) ?? sizeOf(pair);
     const directed = graph.kind && pair.forward !== null;
     matrix[a * n + b] = either ? size : directed ? pair.forward : pair.edge & 1 ? size : 0;
     matrix[b * n + a] = either ? size : directed ? pair.backward : pair.edge & 2 ? size : 0;

@@ -1,7 +1,7 @@
 // What is known of each pair of variables, and what follows for a drawing: which edges, which arrowheads.
 
 const FIELDS = ["a", "b", "edge", "adjacent", "forward", "backward", "low", "high", "weight", "standardised",
-  "weightLow", "weightHigh", "rHat", "ess"];
+  "weightLow", "weightHigh", "rHat", "ess", "strength"];
 export const FORWARD = 1, BACKWARD = 2, LINE = 3;
 const SURE = 0.75; // a direction is drawn if it has this share of the connection's probability
 
@@ -20,13 +20,14 @@ export function drawn(pair) {
 /** The size of an effect: standardised if known, since raw coefficients depend on units. */
 export const effect = (pair) => pair.standardised ?? pair.weight;
 
+/** Its size without a sign, which undirected edges and labels have as well. */
+export const size = (pair) => Math.abs(pair.standardised ?? pair.strength ?? pair.weight ?? 1);
+
 /** What the threshold applies to: the confidence of a connection, or else the size of its effect. */
-export const measure = (graph) => graph.kind
-  ? (pair) => pair.adjacent ?? 0
-  : (pair) => (effect(pair) === null ? 1 : Math.abs(effect(pair)));
+export const measure = (graph) => (graph.kind ? (pair) => pair.adjacent ?? 0 : size);
 
 /** Pairs from the strongest to the weakest. */
-export const strongest = (pairs, of) => [...pairs].sort((p, q) => of(q) - of(p) || Math.abs(effect(q) ?? 0) - Math.abs(effect(p) ?? 0) || p.id - q.id);
+export const strongest = (pairs, of) => [...pairs].sort((p, q) => of(q) - of(p) || size(q) - size(p) || p.id - q.id);
 
 /** The pair in words: "a → b", or "a — b". */
 export function words(pair, names, how = drawn(pair)) {

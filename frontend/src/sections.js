@@ -14,14 +14,17 @@ export function pairTable(run, graph, choose) {
   const names = run.nodes, kind = graph.kind, rows = strongest(pairsOf(graph), measure(graph));
   const known = (field) => rows.some((row) => row[field] !== null);
   const columns = [{ name: "pair", value: (row) => words(row, names), text: (row) => words(row, names) }];
-  const number = (name, value) => columns.push({ name, value, number: true, text: (row) => (kind && name !== "coefficient" && name !== "standardised" ? share(value(row)) : shown(value(row))) });
+  const number = (name, value, text = kind ? share : shown) => columns.push({ name, value, number: true, text: (row) => text(value(row)) });
   if (kind) number(`${kind} of a connection`, (row) => row.adjacent);
   if (known("forward")) {
     number("→", (row) => (drawn(row) === 2 ? row.backward : row.forward));
     number("←", (row) => (drawn(row) === 2 ? row.forward : row.backward));
   }
-  if (known("weight")) number("coefficient", (row) => row.weight);
-  if (known("standardised")) number("standardised", (row) => row.standardised);
+  if (known("weight")) number("coefficient", (row) => row.weight, shown);
+  if (known("standardised")) number("standardised", (row) => row.standardised, shown);
+  if (known("strength")) number("partial correlation", (row) => row.strength, share);
+  if (known("rHat")) number("R-hat", (row) => row.rHat, share);
+  if (known("ess")) number("ESS", (row) => row.ess, (value) => shown(value === null ? null : Math.round(value)));
   columns.push({ name: "learned graph", value: (row) => (row.edge ? words(row, names, row.edge) : ""), text: (row) => (row.edge ? words(row, names, row.edge) : "") });
   const filters = [{ label: "all pairs", keep: () => true }, { label: "edges of the learned graph", keep: (row) => row.edge > 0 },
     { label: "no sure direction", keep: (row) => drawn(row) === LINE }];
@@ -78,14 +81,29 @@ export function comparison(runs) {
     }));
 }
 
+/** The graph of linked rows beside the one that ignores their links. */
+export const naive = ({ text }, drawings) => el("div", {}, el("p", {}, text),
+  drawings.length > 0 && [el("div", { class: "pair" }, drawings), el("ul", { class: "legend" },
+    el("li", { class: "plain" }, "in both graphs"), el("li", { class: "negative" }, "in this graph only, or with other arrowheads"))]);
+
+/** Clusters of linked rows, in a table. */
+const clusters = (rows) => table({ label: "clusters of linked rows", file: "clusters.csv", rows, sort: null,
+  columns: [{ name: "cluster", value: (row) => row.name, text: (row) => row.name }, { name: "rows", number: true, value: (row) => row.rows },
+    { name: "correlation before", number: true, value: (row) => row.correlation, text: (row) => share(row.correlation) },
+    { name: "after", number: true, value: (row) => row.correlation_after, text: (row) => share(row.correlation_after) },
+    { name: "effective rows before", number: true, value: (row) => row.effective_n },
+    { name: "after", number: true, value: (row) => row.decorrelated_n }] });
+
 /** How the fit went. */
 export function course(run) {
   const { effective_n: effective } = run.measures;
   return el("div", {},
-    effective !== undefined && el("p", {}, `Linked rows: ${shown(run.rows)} rows carry as much information about edges as ${shown(Math.round(effective))} independent ones.`),
+    effective !== undefined && el("p", {}, `Linked rows: ${shown(run.rows)} rows carry as much information about edges as ${shown(Math.round(effective))} independent ones where their links are ignored, and as ${shown(Math.round(run.measures.decorrelated_n ?? run.rows))} once they are decorrelated.`),
     run.facts.length > 0 && el("dl", {}, run.facts.map(({ name, value }) => [el("dt", {}, name), el("dd", {}, value)])),
     Object.keys(run.measures).length > 0 && el("dl", {}, Object.entries(run.measures).map(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, shown(value, 4))])),
     el("div", { class: "charts" }, run.charts.map(chart)),
+    run.traces.length > 0 && [el("h3", {}, "Traces of the Markov chains"), el("p", { class: "note" }, "The pairs that the chains know least well. Chains that agree overlap; every pair's R-hat and effective sample size are in the table of pairs."), el("div", { class: "charts" }, run.traces.map(chart))],
+    run.clusters.length > 0 && [el("h3", {}, "Row correlations by cluster"), clusters(run.clusters)],
     run.correlations.length > 0 && bars("Correlation of linked rows by column", run.correlations.map(({ column, of, value }) => ({ name: of ? `${of}: ${column}` : column, value }))));
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from polydag.arrays import Array, Mask
 from polydag.errors import UsageError
@@ -38,6 +40,9 @@ class Confidence:
         "probability", "frequency" or "votes".
     n : int, optional
         The number of resamples or of parties.
+    missing_share : array of shape (d, d), optional
+        The share of the variance of an adjacency that is between tables completed in different ways: of the
+        uncertainty about an edge, what missing values cause.
     """
 
     names: tuple[str, ...]
@@ -45,6 +50,35 @@ class Confidence:
     kind: Kind
     undirected: Array | None = None
     n: int | None = None
+    missing_share: Array | None = None
+
+    @classmethod
+    def pooled(cls, parts: Sequence[Confidence]) -> Confidence:
+        """The mean over tables that were completed in different ways, each with its own confidence.
+
+        With p_k the share of an adjacency in the k-th table and p their mean, `p (1 - p)` is the mean of
+        `p_k (1 - p_k)`, which complete rows would leave, plus the variance of the p_k. Where shares are from
+        resamples, what their number adds to that variance is subtracted.
+        """
+        first = parts[0]
+        adjacent = np.array([part.adjacent for part in parts])
+        mean = adjacent.mean(axis=0)
+        between, within = adjacent.var(axis=0), (adjacent * (1 - adjacent)).mean(axis=0)
+        known = first.n is None or first.n > 1
+        if first.n is not None and known:
+            between = np.maximum(between - within / (first.n - 1), 0.0)
+        total = mean * (1 - mean)
+        share = np.divide(between, total, out=np.zeros_like(total), where=total > 1e-12)
+        return cls(
+            first.names,
+            np.mean([part.forward for part in parts], axis=0),
+            first.kind,
+            None
+            if first.undirected is None
+            else np.mean([part.undirected for part in parts if part.undirected is not None], axis=0),
+            None if first.n is None else sum(part.n or 0 for part in parts),
+            np.minimum(share, 1.0) if known else None,
+        )
 
     @classmethod
     def of_graphs(cls, graphs: Mask, names: tuple[str, ...], kind: Kind) -> Confidence:
@@ -77,7 +111,8 @@ class Confidence:
         -------
         DataFrame
             a and b, in the order of the variables; adjacent, forward (a -> b), backward (b -> a) and
-            undirected; kind; low and high, the 95 % interval of `adjacent` for the number of resamples.
+            undirected; kind; low and high, the 95 % interval of `adjacent` for the number of resamples;
+            missing_share where tables were completed in several ways.
         """
         import pandas as pd
 
@@ -88,6 +123,7 @@ class Confidence:
         names = np.array(self.names, dtype=object)
         low, high = self._interval(adjacent[i, j])
         zeros = np.zeros(len(i))
+        more = {} if self.missing_share is None else {"missing_share": self.missing_share[i, j]}
         return pd.DataFrame(
             {
                 "a": names[i],
@@ -99,14 +135,16 @@ class Confidence:
                 "kind": self.kind,
                 "low": low,
                 "high": high,
+                **more,
             },
-            columns=list(COLUMNS),
+            columns=[*COLUMNS, *more],
         )
 
-    def graph(self, threshold: float = 0.5) -> tuple[Graph, list[Edge]]:
+    def graph(self, threshold: float = 0.5, keep: ArrayLike | None = None) -> tuple[Graph, list[Edge]]:
         """Pairs adjacent with more than the threshold; directed where one direction alone exceeds it.
 
-        A connection without such a direction is undirected. The weakest edge of each directed cycle is
+        A connection of which neither direction exceeds the threshold, or both do, is undirected. Edges marked
+        in `keep` are in the graph, in that direction. The weakest other edge of each directed cycle is
         removed. Weights are shares: of the direction, or of the connection if it has none.
 
         Returns
@@ -116,11 +154,11 @@ class Confidence:
         """
         if not 0 <= threshold <= 1:
             raise UsageError(f"A threshold must lie in [0, 1]; got {threshold}.")
-        share = self.split
-        connected = self.adjacent > threshold
-        directed = (share > threshold) & (share > share.T)
-        arrows, removed = Graph(directed, self.names, np.where(directed, share, 0.0)).prune_cycles()
-        lines = connected & ~directed & ~directed.T
+        share = self.forward  # an undirected edge is no evidence for either direction
+        kept = np.zeros(share.shape, dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
+        directed = ((share > threshold) & (threshold >= share.T) & ~kept.T) | kept
+        arrows, removed = Graph(directed, self.names, np.where(directed, share, 0.0)).prune_cycles(kept)
+        lines = (self.adjacent > threshold) & ~directed & ~directed.T
         weights = arrows.weights + np.where(lines, self.adjacent, 0.0)
         return Graph(arrows.adjacency | lines, self.names, weights), removed
 

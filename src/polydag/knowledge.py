@@ -177,6 +177,13 @@ def _find_cycle(A: Mask) -> list[int]:
     return [*cycle, cycle[0]]
 
 
+def joined(one: Knowledge | None, other: Knowledge | None) -> Knowledge | None:
+    """What two statements say together; only the first may have tiers."""
+    if one is None or other is None:
+        return one or other
+    return Knowledge(one.required | other.required, one.forbidden | other.forbidden, one.tiers)
+
+
 def knowledge_masks(knowledge: Knowledge | None, names: tuple[str, ...]) -> Masks:
     """The masks of background knowledge; without any, only self-loops are forbidden."""
     if knowledge is not None and not isinstance(knowledge, Knowledge):

@@ -98,11 +98,10 @@ def consistent_extension(A: Mask) -> Mask | None:
     """A DAG with A's skeleton, directed edges and v-structures, or None if there is none."""
     left = A.copy()
     result = A & ~A.T
+    children = result.sum(axis=1)
     remaining = np.ones(len(A), dtype=bool)
     while remaining.any():
-        for x in np.flatnonzero(remaining):
-            if (left[x] & ~left[:, x]).any():
-                continue  # x has a child, so it is not a sink
+        for x in np.flatnonzero(remaining & (children == 0)):
             loose = left[x] & left[:, x]
             around = left[x] | left[:, x]
             joined = left[loose] | left[:, loose].T
@@ -112,6 +111,7 @@ def consistent_extension(A: Mask) -> Mask | None:
         else:
             return None
         result[loose, x] = True
+        children[left[:, x] & ~left[x]] -= 1
         left[x] = left[:, x] = False
         remaining[x] = False
     return result

@@ -144,12 +144,12 @@ LEARNERS: dict[str, Callable[[Any], Any]] = {
     "EqualVariance": lambda data: EqualVariance().fit(data),
     "NotearsMLP": lambda data: NotearsMLP(hidden=2, lambda_=0.1, random_state=0).fit(data),
     "NotearsLagged": lambda data: NotearsLagged(lambda_=0.1).fit(data),
-    "BayesianDiscovery": lambda data: BayesianDiscovery(score="bge").fit(data),
-    "BayesianDiscovery, chains": lambda data: BayesianDiscovery(score="bge", method="mcmc", chains=SHORT).fit(
-        data
-    ),
+    "BayesianDiscovery": lambda data: BayesianDiscovery(criterion="bge").fit(data),
+    "BayesianDiscovery, chains": lambda data: BayesianDiscovery(
+        criterion="bge", method="mcmc", chains=SHORT
+    ).fit(data),
     "Bootstrap": lambda data: Bootstrap(EqualVariance(), n_resamples=3, random_state=0).fit(data),
-    "MultitaskDiscovery": lambda data: MultitaskDiscovery(score="bge").fit(Tasks([data, data])),
+    "MultitaskDiscovery": lambda data: MultitaskDiscovery(criterion="bge").fit(Tasks([data, data])),
     "FederatedNotears": lambda data: FederatedNotears(lambda_=0.1).fit(Parties([data] * 3)),
     "GES over parties": lambda data: GES().fit(Parties([data] * 3)),
     "GES on linked rows": lambda data: GES().fit(LinkedRows(data, **GROUPS)),

@@ -15,7 +15,7 @@ from typing import Any
 from polydag.progress import report
 
 COMPILING = "compiling"
-NOTE = "once, about 30 s"
+NOTE = "once, about 20 s"
 _SECONDS = 3.0  # what takes no longer is not worth a word
 
 

@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from polydag.cli.commands import check, compare, demo, export, fit, ledger, plot, report, reproduce, simulate
+from polydag.cli.commands import (
+    check,
+    compare,
+    coordinator,
+    demo,
+    export,
+    federation,
+    fit,
+    ledger,
+    plot,
+    report,
+    reproduce,
+    simulate,
+    site,
+)
 from polydag.cli.output import with_explained_errors
 
 app = typer.Typer(
@@ -48,6 +62,12 @@ for _command in (demo, check, fit, report, plot, simulate, compare, export, ledg
     app.command(_command.NAME, epilog=getattr(_command, "EPILOG", None))(
         with_explained_errors(_command.command)
     )
+
+for _group in (federation, site, coordinator):
+    _commands = typer.Typer(no_args_is_help=True, help=_group.HELP)
+    for _name, _function in _group.COMMANDS.items():
+        _commands.command(_name)(with_explained_errors(_function))
+    app.add_typer(_commands, name=_group.NAME)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -24,6 +24,7 @@ class MissingChoice(StrEnum):
     impute = "impute"
     testwise = "testwise"
     em = "em"
+    multiple = "multiple"
 
 
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]

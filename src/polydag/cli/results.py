@@ -39,7 +39,7 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
     """The result for people."""
     console = out()
     graph, config = result.graph, result.config
-    title = f"{config.method}: {result.size} among {graph.n_nodes} variables, {result.n:g} rows"
+    title = f"{config.method}: {result.size} among {graph.n_nodes} variables, {result.rows}"
     say(console, f"[bold]{plain(title)}[/bold]")
     columns = _columns(result)
     edges = table(("from", "", "to", *columns), numbers=tuple(columns))
@@ -66,16 +66,22 @@ def show(result: Result, folder: Path, comparison: dict[str, float] | None) -> N
 
 
 def _columns(result: Result) -> dict[str, str]:
-    """The numbers of edges that the result has: their headers and the fields of `EdgeRow`."""
+    """The numbers of edges that the result has: their headers and the fields of `EdgeRow`.
+
+    The strength is for edges that have no coefficient.
+    """
     kind = "" if result.confidence is None else result.confidence.kind
     named = {
         "weight": "weight",
         "± s.e.": "standard_error",
         "standardised": "standardized",
+        "strength": "strength",
         kind: "confidence",
         "connected": "adjacent",
     }
     edges = result.edges
+    if all(edge.standardized is not None for edge in edges):
+        del named["strength"]
     return {
         header: name
         for header, name in named.items()
@@ -84,7 +90,7 @@ def _columns(result: Result) -> dict[str, str]:
 
 
 def _strength(edge: EdgeRow) -> float:
-    known = (edge.adjacent, edge.standardized, edge.weight)
+    known = (edge.adjacent, edge.standardized, edge.strength, edge.weight)
     return abs(next((value for value in known if value is not None), 0.0))
 
 

@@ -5,7 +5,7 @@
 
 from polydag.data.checking.report import CheckReport, check
 from polydag.data.knowledge_file import read_knowledge
-from polydag.data.reading import from_frame, gaussian_stats, read
+from polydag.data.reading import from_frame, gaussian_stats, mixed_stats, read
 from polydag.data.relationships import Relationships, read_relationships
 from polydag.data.table import Kind, Missing, Table
 
@@ -18,6 +18,7 @@ __all__ = [
     "check",
     "from_frame",
     "gaussian_stats",
+    "mixed_stats",
     "read",
     "read_knowledge",
     "read_relationships",

@@ -58,7 +58,7 @@ def discretize(
     >>> discretize(pd.DataFrame({"age": [20.5, 31.0, 42.0, 66.5]}), "interval:2")["age"].tolist()
     ['[20.5, 43.5)', '[20.5, 43.5)', '[20.5, 43.5)', '[43.5, 66.5]']
     """
-    rule, levels = _parse(how)
+    rule, levels = parsed(how)
     chosen = continuous_columns(frame) if columns is None else [str(name) for name in columns]
     position = {str(name): i for i, name in enumerate(frame.columns)}
     if unknown := [name for name in chosen if name not in position]:
@@ -69,7 +69,8 @@ def discretize(
     return result
 
 
-def _parse(how: str) -> tuple[str, int]:
+def parsed(how: str) -> tuple[str, int]:
+    """The rule and the number of levels of a text such as "quantile:4"."""
     rule, _, number = str(how).partition(":")
     if rule not in _RULES or not number.isdecimal() or not 2 <= int(number) <= MAX_LEVELS:
         raise UsageError(
@@ -80,7 +81,6 @@ def _parse(how: str) -> tuple[str, int]:
 
 
 def _cut(column: pd.Series[Any], rule: str, levels: int) -> Any:
-    import pandas as pd
 
     if getattr(column.dtype, "kind", "O") not in "iufb":
         raise DataError(f"Column {column.name} holds labels, which cannot be discretised.")
@@ -100,9 +100,16 @@ def _cut(column: pd.Series[Any], rule: str, levels: int) -> Any:
             f"Column {column.name}: {rule}:{levels} gives only one level, because most values are equal. "
             "Use interval:K, or define the levels yourself."
         )
+    return cut_at(values, inner, present.min(), present.max())
+
+
+def cut_at(values: Array, inner: Array, low: float, high: float) -> Any:
+    """Numbers cut into levels at given points, named by their intervals; missing values stay missing."""
+    import pandas as pd
+
     codes = np.where(np.isfinite(values), np.searchsorted(inner, values, side="right"), -1).astype(np.int64)
     return pd.Categorical.from_codes(
-        codes, categories=pd.Index(_labels(np.array([present.min(), *inner, present.max()]))), ordered=True
+        codes, categories=pd.Index(_labels(np.array([low, *inner, high]))), ordered=True
     )
 
 

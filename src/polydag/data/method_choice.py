@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from polydag.data.checking.cost_estimates import COSTS
+from polydag.data.checking.cost_estimates import estimates
 
 PATIENCE = 60.0  # seconds that a method may be predicted to take without being announced
 
@@ -29,7 +29,7 @@ def choose(*, d: int, n: float) -> Choice:
     >>> choose(d=8, n=500).method
     'boss'
     """
-    seconds = {cost.name: cost.seconds(d, n) for cost in COSTS}
+    seconds = {cost.method: cost.seconds for cost in estimates(d, n)}
     if seconds["boss"] <= PATIENCE:
         why = "of the searches that do not depend on units, it makes the fewest errors"
         return Choice("boss", f"Method auto chose boss for {d} columns: {why}.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHOICES = (
     "missing='drop' or 'impute' (on the command line: --missing drop|impute); or learn from all rows with "
-    "InMemory(X, missing='em') (--missing em)"
+    "InMemory(X, missing='em') or 'multiple' (--missing em|multiple)"
 )
 _LEAST_SHARE = 0.1  # of rows that must be left when the others are dropped
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
@@ -12,10 +14,11 @@ from polydag.data.kinds import as_table_column, typed_columns
 from polydag.data.missing import handle_missing
 from polydag.data.readers.interface import select_columns
 from polydag.data.readers.selection import find_reader
+from polydag.data.recoding import recoded
 from polydag.data.table import Kind, Missing, Table
 from polydag.data.transform import transformed
 from polydag.errors import DataError, UsageError
-from polydag.stats import GaussianStats
+from polydag.stats import GaussianStats, MixedStats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +32,8 @@ def read(
     missing: Missing = "error",
     na: Sequence[str] = (),
     transforms: Mapping[str, str] | None = None,
+    recode: Sequence[str] = (),
+    factors: Mapping[str, float] | None = None,
     query: str | None = None,
     least: int = 2,
 ) -> Table:
@@ -52,6 +57,10 @@ def read(
     transforms : mapping of column to "log", "rank" or "none", optional
         Transformations of columns of numbers: the logarithm (of x + 1 where there are zeros), or normal
         scores by ranks.
+    recode : sequence of str
+        Labels that are written in another way: `sex:female=F`.
+    factors : mapping of column to float, optional
+        What numbers are multiplied by, to change their units.
     query : str, optional
         A SELECT statement; required for a database.
     least : int
@@ -59,9 +68,10 @@ def read(
     """
     _check_missing_choice(missing)
     location, reader = find_reader(source, query)
-    frame = reader.frame(location, columns)
+    frame, notes = recoded(reader.frame(location, columns), recode, factors or {}, location.label)
     locate = partial(reader.locate, location)
-    return _make_table(frame, kinds, missing, location.label, locate, least, na, transforms)
+    table = _make_table(frame, kinds, missing, location.label, locate, least, na, transforms)
+    return replace(table, notes=(*notes, *table.notes))
 
 
 def from_frame(
@@ -90,13 +100,34 @@ def gaussian_stats(
     All selected columns must be numeric and complete.
     """
     location, reader = find_reader(source, query)
-    batches = reader.batches(location, columns)
+    with _naming(location.label):
+        return GaussianStats.from_batches(reader.batches(location, columns, ()))
+
+
+def mixed_stats(
+    source: str | os.PathLike[str],
+    labels: Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    query: str | None = None,
+) -> MixedStats:
+    """Moments of numbers and of indicators of labels of a file or query, streamed as `gaussian_stats`.
+
+    Labels of CSV files and queries are taken as text.
+    """
+    location, reader = find_reader(source, query)
+    with _naming(location.label):
+        return MixedStats.from_batches(reader.batches(location, columns, labels), labels)
+
+
+@contextmanager
+def _naming(label: str) -> Iterator[None]:
+    """Errors that name the source."""
     try:
-        return GaussianStats.from_batches(batches)
+        yield
     except DataError as error:
         message = str(error)
-        named = message if location.label in message else f"{location.label}: {message}"
-        raise DataError(named) from None
+        raise DataError(message if label in message else f"{label}: {message}") from None
 
 
 def _check_missing_choice(missing: str) -> None:

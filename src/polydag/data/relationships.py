@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.data.readers.selection import find_reader
 from polydag.errors import DataError
 
@@ -153,9 +153,7 @@ def _pairs(name: str) -> Relationships:
     return Relationships(names, _symmetric(i, j, values.to_numpy(dtype=float), names, name))
 
 
-def _symmetric(
-    i: NDArray[np.int64], j: NDArray[np.int64], values: NDArray[np.float64], names: tuple[str, ...], file: str
-) -> csr_array:
+def _symmetric(i: Index, j: Index, values: Array, names: tuple[str, ...], file: str) -> csr_array:
     from scipy.sparse import csr_array
 
     known: dict[tuple[int, int], float] = {(k, k): 1.0 for k in range(len(names))}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 import pandas as pd
 
+from polydag.federated.protocol.equations import depends_on_question, equations, sum_of, unknown
+from polydag.federated.protocol.messages import ORDER
 from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.settings import Privacy
-
-PARAMETERS = "parameters"
 
 
 def open_statement() -> str:
@@ -21,40 +20,52 @@ def open_statement() -> str:
     )
 
 
-def masked_statement(agreement: Agreement, sets: Collection[Collection[str]]) -> str:
+def masked_statement(agreement: Agreement, sets: Collection[Collection[str]], *, linear: bool = True) -> str:
     """For sums under masks, over the sets of sites that were summed over in this run."""
     n, smallest = len(agreement.all_sites), min((len(sites) for sites in sets), default=0)
     over = f"the {n} parties" if smallest == n else f"{smallest} or more of the {n} parties"
-    told = f"even together with up to {colluding(agreement, sets)} of them"
+    told = f"even together with up to {colluding(agreement, sets, linear=linear)} of them"
     return (
         f"privacy = masked: whoever adds up sees sums over {over}, and no party's own numbers, {told}. The "
         "sums themselves and the graph are seen."
     )
 
 
-def colluding(agreement: Agreement, sets: Collection[Collection[str]]) -> int:
+def colluding(agreement: Agreement, sets: Collection[Collection[str]], *, linear: bool = True) -> int:
     """How many sites may reveal all they know before the sums of a run show the numbers of another one.
 
     Combinations of sums show the sums over sites that were in exactly the same sets; all but one of them know
-    the last one's part.
+    the last one's part. Where sums are not all linear in the sites' moments, the parts of the last two follow
+    as well: their sum and the sum of their logarithms give both.
     """
+    unknown_parts = 2 if linear else 3
     patterns = [tuple(site in sites for sites in sets) for site in agreement.all_sites]
     classes = [patterns.count(pattern) for pattern in set(patterns) if any(pattern)]
-    return max(min([agreement.colluding, *(size - 2 for size in classes)]), 0)
+    return max(min([agreement.colluding, *(size - unknown_parts for size in classes)]), 0)
+
+
+def opened_equations(disclosure: pd.DataFrame) -> int:
+    """How many summed numbers of a run are not statistics of the pooled rows."""
+    own = disclosure[disclosure["site"] == disclosure["site"].iloc[0]] if len(disclosure) else disclosure
+    found = [
+        sum_of(name, shape)
+        for name, shape in zip(own["name"], own["shape"], strict=True)
+        if name.split(": ")[0] not in ORDER  # keys and shares
+    ]
+    once = dict.fromkeys(each for each in found if not depends_on_question(each.name))
+    return sum(map(equations, [*once, *(each for each in found if depends_on_question(each.name))]))
 
 
 def equations_statement(disclosure: pd.DataFrame, n_sites: int, d: int) -> str:
-    """For sums of parameters over many rounds: whether there are enough to solve for the covariances."""
-    one = disclosure["site"] == disclosure["site"].iloc[0]
-    first = disclosure[one & (disclosure["name"] == PARAMETERS)]
-    sizes = first["shape"].str.split("×").map(lambda axes: math.prod(map(int, axes[1:])))  # first: words
-    opened, unknown = int(sizes.sum()), n_sites * d * (d + 1) // 2
-    if opened <= unknown:
+    """For sums that are not statistics of the pooled rows: whether they can be solved for single parties."""
+    opened = opened_equations(disclosure)
+    if not d or opened < (left := unknown(n_sites, d)):
         return ""
     return (
-        f"However: the {len(first)} sums of parameters hold {opened} numbers, and all parties' covariances "
-        f"together {unknown}. With few parties and columns the sums can be solved for each party's "
-        "covariance. A learner of moments over Parties (BOSS, GES, Notears) shows the pooled covariance only."
+        f"However: {opened} of the summed numbers are not statistics of the pooled rows (parameters, "
+        f"coefficients, votes), and the pooled moments leave {left} covariances of single parties unknown. "
+        "With few parties and columns the sums can be solved for each party's covariance. A learner of "
+        "moments over Parties (BOSS, GES, Notears) opens far fewer numbers."
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from polydag.federated.protection import (
     masked_statement,
     noise_statement,
     open_statement,
+    opened_equations,
 )
 from polydag.federated.protocol.coordinator import Coordinator
 from polydag.federated.protocol.coordinator_masking import Masking
@@ -68,6 +70,25 @@ class Outcome:
     n_rounds: int
 
 
+Elsewhere = Callable[[Program, Mapping[str, Local]], Outcome]
+_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def running_elsewhere(answer: Elsewhere) -> Iterator[None]:
+    """Inside the block `run_study` hands its program and the parties' sides over instead of running them."""
+    token = _elsewhere.set(answer)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def runs_elsewhere() -> bool:
+    """Whether studies are run by sites of their own, and not in this process."""
+    return _elsewhere.get() is not None
+
+
 def run_study(
     program: Program, sites: Mapping[str, Local], privacy: Privacy, *, min_rows: int = 1, key: str = ""
 ) -> Outcome:
@@ -90,6 +111,10 @@ def run_study(
         Settings, other than the program's own and those of `privacy`, on which the result depends: stored
         rounds are reused only where all of these and the data are the same.
     """
+    if (elsewhere := _elsewhere.get()) is not None:
+        return elsewhere(program, sites)
+    if privacy.epsilon is not None:  # sites do not refuse then: that would say something about their rows
+        _require_rows(sites, min_rows)
     with ExitStack() as stack:
         ledgers = {name: stack.enter_context(own) for name, own in _ledgers(tuple(sites), privacy).items()}
         earlier = {name: own.entries for name, own in ledgers.items()}
@@ -105,6 +130,14 @@ def run_study(
 
         federation = run_in_pieces(coordinator, machines, name, record)
     return _outcome(federation, privacy, agreement)
+
+
+def _require_rows(sites: Mapping[str, Local], min_rows: int) -> None:
+    for name, local in sites.items():
+        if local.n_rows < min_rows:
+            raise DataError(
+                f"{name} has {local.n_rows:g} rows; at least {min_rows} are asked for (min_rows)."
+            )
 
 
 def _agreement(
@@ -164,22 +197,31 @@ def _machines(
     return Coordinator(program, masking=masking), machines
 
 
-def _protection(
-    federation: Federation, disclosure: pd.DataFrame, privacy: Privacy, agreement: Agreement | None
-) -> str:
-    """What was protected from whom, as the ledgers of this run show."""
-    if agreement is None:
-        return open_statement()
-    sets = {
-        sites
+def _summed_sets(federation: Federation) -> set[tuple[str, ...]]:
+    """The sets of sites over which sums were formed, as the ledgers of this run show."""
+    return {
+        tuple(sites)
         for state in federation.sites.values()
         for sites in ledger.summed_sets(ledger.parse(line for line in state.ledger if ledger.SUM in line))
     }
-    sentences = [masked_statement(agreement, sets)]
+
+
+def protection_statement(
+    sets: Collection[Collection[str]],
+    result: Arrays,
+    disclosure: pd.DataFrame,
+    privacy: Privacy,
+    agreement: Agreement | None,
+) -> str:
+    """What was protected from whom, given the sets of sites over which sums were formed."""
+    if agreement is None:
+        return open_statement()
+    linear = privacy.epsilon is not None or not opened_equations(disclosure)
+    sentences = [masked_statement(agreement, sets, linear=linear)]
     if privacy.epsilon is not None:
         sentences.append(noise_statement(privacy, agreement))
     else:
-        weights = federation.coordinator.result.get("weights")
+        weights = result.get("weights")
         d = 0 if weights is None else len(weights)
         sentences.append(equations_statement(disclosure, len(agreement.all_sites), d))
     return " ".join(filter(None, sentences))
@@ -194,7 +236,9 @@ def _outcome(federation: Federation, privacy: Privacy, agreement: Agreement | No
     return Outcome(
         federation.coordinator.result,
         disclosure,
-        _protection(federation, disclosure, privacy, agreement),
+        protection_statement(
+            _summed_sets(federation), federation.coordinator.result, disclosure, privacy, agreement
+        ),
         notes,
         federation.coordinator.round - 1,
     )

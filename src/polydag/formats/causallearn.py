@@ -12,12 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from polydag.arrays import Index
 from polydag.errors import DataError
-from polydag.formats.parsing.matrix_csv import IntMatrix, matrix_from_text, matrix_to_text, square
+from polydag.formats.parsing.matrix_csv import matrix_from_text, matrix_to_text, square
 from polydag.graph import Graph
 
 
-def to_causallearn(graph: Graph) -> IntMatrix:
+def to_causallearn(graph: Graph) -> Index:
     """The matrix of endpoint marks, as in `GeneralGraph.graph`.
 
     Examples

@@ -66,7 +66,7 @@ class _Reader:
         elif tag == "graph" and self.default is None:
             self.default = attributes.get("edgedefault", "directed")
         elif tag in ("node", "edge"):
-            self.current = _Element(attributes, line)
+            self.current, self.key = _Element(attributes, line), None
             (self.nodes if tag == "node" else self.edges).append(self.current)
         elif tag == "data" and self.current is not None:
             self.key = self.keys.get(attributes.get("key", ""), "")

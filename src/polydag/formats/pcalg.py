@@ -10,11 +10,12 @@ from collections.abc import Iterable
 
 from numpy.typing import ArrayLike
 
-from polydag.formats.parsing.matrix_csv import IntMatrix, matrix_from_text, matrix_to_text, square
+from polydag.arrays import Index
+from polydag.formats.parsing.matrix_csv import matrix_from_text, matrix_to_text, square
 from polydag.graph import Graph
 
 
-def to_pcalg(graph: Graph) -> IntMatrix:
+def to_pcalg(graph: Graph) -> Index:
     """The matrix `amat[to, from]` of 0 and 1.
 
     Examples

@@ -9,7 +9,6 @@ from polydag.learners.auto import AutoDAG
 from polydag.learners.base import StructureLearner
 from polydag.learners.bootstrap import Bootstrap
 from polydag.learners.equal_variance import EqualVariance
-from polydag.learners.held_out import held_out_log_likelihood
 from polydag.learners.linked_rows.decorrelator import RowDecorrelator
 from polydag.learners.linked_rows.linked_rows_dag import LinkedRowsDAG
 from polydag.learners.notears.federated import FederatedNotears
@@ -41,5 +40,4 @@ __all__ = [
     "NotearsMLP",
     "RowDecorrelator",
     "StructureLearner",
-    "held_out_log_likelihood",
 ]

@@ -8,11 +8,12 @@ from typing import ClassVar
 from polydag.data.method_choice import choose
 from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
+from polydag.learners.held_out import HeldOutScore
 from polydag.parameters import Constraint
 from polydag.sources.interface import Source
 
 
-class AutoDAG(StructureLearner):
+class AutoDAG(HeldOutScore, StructureLearner):
     """The learner that suits the data, with the score and penalty that suit its columns.
 
     The choice does not depend on the units of the columns, and neither does the result. What was chosen, and
@@ -60,6 +61,7 @@ class AutoDAG(StructureLearner):
             source
         )
         self.learner_ = learner
+        self.kinds_ = learner.kinds_
         self._keep(
             learner.graph_,
             raw_weights=learner.raw_weights_,
@@ -69,4 +71,5 @@ class AutoDAG(StructureLearner):
             n_iter=learner.n_iter_,
         )
         self.coefficients_ = learner.coefficients_
+        self._moments = learner._moments
         self.notes_ = (choice.reason, *(note for note in learner.notes_ if note not in source.notes))

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, clone
 
+from polydag.arrays import Array
+from polydag.confidence import Confidence
 from polydag.data.table import Kind
-from polydag.errors import DataError, UsageError
+from polydag.federated.session import one_after_the_other
 from polydag.graph import Edge, Graph
+from polydag.learners.imputations import pooled, pooling_note
 from polydag.parameters import Constraint, Settings, check_all
 from polydag.plot import Picture, picture
+from polydag.progress import report
 from polydag.regression import Coefficients, coefficients
 from polydag.regression.coefficients import from_weights
-from polydag.regression.held_out import mean_log_likelihood
 from polydag.sources.adapt import as_source
 from polydag.sources.columns.kinds_notes import kinds_notes
 from polydag.sources.interface import Source
 from polydag.sources.tasks import Tasks
-from polydag.stats import GaussianStats
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -67,9 +68,10 @@ class StructureLearner(Estimator, ABC):
     raw_weights_ : array of shape (d, d)
         The weights before threshold and pruning.
     edges_ : DataFrame
-        source, target, weight, standardized, standard_error, directed: one row per edge. The weight is a
-        coefficient in the units of the data, `standardized` the same in standard deviations of both columns.
-        Undirected edges and labels have none (NaN).
+        source, target, weight, standardized, standard_error, strength, directed: one row per edge. The weight
+        is a coefficient in the units of the data, `standardized` the same in standard deviations of both
+        columns; undirected edges and labels have none (NaN). `strength` is the absolute partial correlation
+        given the other parents, or what corresponds to it for labels.
     coefficients_ : Coefficients
         The same as arrays.
     pruned_ : DataFrame
@@ -90,6 +92,11 @@ class StructureLearner(Estimator, ABC):
         Every array that left a party; empty for data without parties.
     protection_ : str
         What was protected from whom; empty for data without parties.
+    completed_ : list of StructureLearner
+        With `missing="multiple"`, the learners that were fitted to the completed tables.
+    confidence_ : Confidence
+        With `missing="multiple"`, the share of completed tables with each edge; for a posterior, the
+        probability over all of them, and which share of its uncertainty is due to missing values.
     """
 
     # Whether rows follow each other in time and the graph is over time slices: then rows cannot be drawn,
@@ -98,7 +105,7 @@ class StructureLearner(Estimator, ABC):
 
     graph_: Graph
     coefficients_: Coefficients
-    raw_weights_: NDArray[np.float64]
+    raw_weights_: Array
     history_: pd.DataFrame
     pruned_: pd.DataFrame
     converged_: bool
@@ -109,6 +116,8 @@ class StructureLearner(Estimator, ABC):
     notes_: tuple[str, ...]
     disclosure_: pd.DataFrame
     protection_: str
+    completed_: list[Any]
+    confidence_: Confidence
     _moments: Any
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -116,8 +125,15 @@ class StructureLearner(Estimator, ABC):
         self._check_parameters()
         source = self._source(X)
         self.kinds_ = {}
-        self._fit(source)
-        self._keep_source(source)
+        completed = source.completions() if isinstance(source, Source) else ()
+        if not completed:
+            self._fit(source)
+            self._keep_source(source)
+            return self
+        self._fit_completed(completed)
+        StructureLearner._keep_source(self, source)
+        left = [model.disclosure_ for model in self.completed_]
+        self.disclosure_ = one_after_the_other([self.disclosure_, *left])
         return self
 
     def _source(self, X: Any) -> Any:
@@ -128,36 +144,43 @@ class StructureLearner(Estimator, ABC):
     def _fit(self, source: Any) -> None:
         """Ask the source for what is needed, learn, and end with `_keep`."""
 
+    def _fit_completed(self, completed: Sequence[Source]) -> None:
+        """Learn from each of several tables whose missing values were drawn, and pool what was found."""
+        self.completed_ = []
+        for number, source in enumerate(completed):
+            report("imputations", number, len(completed))
+            self.completed_.append(clone(self).fit(source))
+        report("imputations", len(completed), len(completed))
+        found = pooled(self.completed_)
+        if found.posterior is not None:
+            self.posterior_ = found.posterior
+        self.confidence_ = found.confidence
+        self.kinds_ = self.completed_[0].kinds_
+        self._keep(
+            found.graph,
+            raw_weights=found.raw_weights,
+            history=found.history,
+            pruned=[(edge, "part of a cycle") for edge in found.removed],
+            converged=all(model.converged_ for model in self.completed_),
+            n_iter=len(completed),
+        )
+        self.coefficients_ = found.coefficients
+        sources = {note for source in completed for note in source.notes}
+        own = [note for note in self.completed_[0].notes_ if note not in sources]
+        self.notes_ = (*own, *pooling_note(self.completed_))
+
     def _keep_source(self, source: Source | Tasks) -> None:
         own = getattr(self, "notes_", ())
         if isinstance(source, Source):
             self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
             own = (*own, *kinds_notes(source, self.kinds_))
-        self.notes_ = (*own, *source.notes)
+        self.notes_ = tuple(dict.fromkeys((*own, *source.notes)))
         self.disclosure_ = source.disclosure_
         self.protection_ = source.protection_
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` was called: names such as `lambda_` are parameters here."""
         return hasattr(self, "graph_")
-
-    def log_likelihood(self, X: Any) -> float:
-        """The mean log density of held-out rows, in nats per row; for learners of numbers from moments."""
-        check_is_fitted(self)
-        if not isinstance(self._moments, GaussianStats):
-            raise UsageError(
-                f"The likelihood of held-out rows needs the moments of numbers, from which "
-                f"{type(self).__name__} has not learned here."
-            )
-        held_out = as_source(X).moments()
-        if not isinstance(held_out, GaussianStats):
-            raise UsageError("Held-out rows are those of one regime.")
-        if set(held_out.names) != set(self.graph_.names):
-            raise DataError(
-                f"Held-out rows need the columns of the fitted ones: {', '.join(self.graph_.names)}; got "
-                f"{', '.join(held_out.names)}."
-            )
-        return mean_log_likelihood(self.graph_, self._moments, held_out)
 
     def plot(self, top: int | None = None) -> Picture:
         """A picture of the learned graph, with its probabilities if there are any; see `Graph.plot`."""
@@ -175,26 +198,27 @@ class StructureLearner(Estimator, ABC):
         return f"{shown}{self.plot()._repr_html_()}" + (f"<ul>{notes}</ul>" if notes else "")
 
     @property
-    def weights_(self) -> NDArray[np.float64]:
+    def weights_(self) -> Array:
         """The weights of `graph_`."""
         return self.graph_.weights
 
     @property
     def edges_(self) -> pd.DataFrame:
-        """One row per edge: source, target, weight, standardized, standard_error, directed."""
+        """One row per edge: source, target, weight, standardized, standard_error, strength, directed."""
         table = pd.DataFrame(self.graph_.edges(), columns=list(Edge._fields))
         where = tuple(table[end].map(self.graph_.index).to_numpy(dtype=int) for end in ("source", "target"))
-        raw, standardized, errors = self.coefficients_
-        table["weight"] = raw[where]
-        table.insert(3, "standardized", standardized[where])
-        table.insert(4, "standard_error", errors[where])
+        found = self.coefficients_
+        table["weight"] = found.raw[where]
+        table.insert(3, "standardized", found.standardized[where])
+        table.insert(4, "standard_error", found.standard_errors[where])
+        table.insert(5, "strength", found.strengths[where])
         return table
 
     def _keep(
         self,
         graph: Graph,
         *,
-        raw_weights: NDArray[np.float64],
+        raw_weights: Array,
         history: Iterable[Any],
         pruned: Iterable[tuple[Edge, str]],
         converged: bool,

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from polydag.arrays import Mask
 from polydag.checkpoint import piece
 from polydag.confidence import Confidence
 from polydag.errors import UsageError
@@ -25,14 +26,16 @@ from polydag.workers import reporting_lost_workers
 _CHUNK = 10  # resamples that are stored together; the same for any number of processes
 
 
-Resampled = tuple[NDArray[np.bool_], pd.DataFrame]  # a graph, and what left the parties for it
+Resampled = tuple[Mask, pd.DataFrame]  # a graph, and what left the parties for it
+Draw = tuple[Source | Tasks, np.random.SeedSequence]
 
 
 class Bootstrap(Estimator):
     """The share of bootstrap resamples in which a learner finds each edge.
 
     Each sort of source is drawn in its own way: a table by rows, linked rows by whole groups, parties each by
-    their own rows (sums leave them, nothing else), tasks each by its own.
+    their own rows (sums leave them, nothing else), tasks each by its own. With `missing="multiple"` the
+    tables whose missing values were drawn are resampled in turn.
 
     Parameters
     ----------
@@ -58,6 +61,8 @@ class Bootstrap(Estimator):
     graph_ : Graph
         The consensus: pairs adjacent in more than half of the resamples, directed where one direction was
         found in more than half, undirected otherwise; weights are frequencies.
+    feature_names_in_ : array of str
+        The columns, in order.
     disclosure_ : DataFrame
         Every array that left a party, over all resamples; empty for data without parties.
 
@@ -95,17 +100,22 @@ class Bootstrap(Estimator):
         if getattr(self.learner, "time_series", False):
             raise UsageError("The bootstrap draws rows one by one; those of a time series follow each other.")
         source = _source(X, groups)
+        completed = source.completions() if isinstance(source, Source) else ()
+        sources: Sequence[Source | Tasks] = completed or (source,)
         seeds = np.random.SeedSequence(self.random_state).spawn(self.n_resamples)
-        source.resampled(
+        sources[0].resampled(
             np.random.default_rng(seeds[0])
         )  # what cannot be drawn is refused before work begins
-        found: list[NDArray[np.bool_]] = []
+        found: list[Mask] = []
         left: list[pd.DataFrame] = []
         for start in range(0, self.n_resamples, _CHUNK):
-            chunk = seeds[start : start + _CHUNK]
+            chunk = [
+                (sources[k % len(sources)], seeds[k])
+                for k in range(start, min(start + _CHUNK, self.n_resamples))
+            ]
 
-            def learn(chunk: list[np.random.SeedSequence] = chunk) -> dict[str, NDArray[Any]]:
-                fits = self._fits(source, chunk)
+            def learn(chunk: list[Draw] = chunk) -> dict[str, NDArray[Any]]:
+                fits = self._fits(chunk)
                 disclosed = one_after_the_other([disclosure for _, disclosure in fits])
                 return {"graphs": np.array([graph for graph, _ in fits]), **packed_disclosure(disclosed)}
 
@@ -113,20 +123,28 @@ class Bootstrap(Estimator):
             found.extend(kept["graphs"])
             left.append(unpacked_disclosure(kept))
             report("bootstrap", len(found), self.n_resamples)
-        self._summarise(np.array(found), source.names)
-        self.disclosure_ = one_after_the_other(left)
+        self._summarise(np.array(found), source.names, len(sources))
+        self.feature_names_in_ = np.array(source.names, dtype=object)
+        self.n_features_in_ = len(source.names)
+        self.disclosure_ = one_after_the_other([source.disclosure_, *left] if completed else left)
         return self
 
-    def _fits(self, source: Source | Tasks, seeds: list[np.random.SeedSequence]) -> list[Resampled]:
+    def _fits(self, draws: list[Draw]) -> list[Resampled]:
         from joblib import Parallel, delayed
 
-        jobs = (delayed(_one)(self.learner, source, seed) for seed in seeds)
+        jobs = (delayed(_one)(self.learner, source, seed) for source, seed in draws)
         with reporting_lost_workers():
             result: list[Resampled] = Parallel(n_jobs=self.n_jobs)(jobs)
         return result
 
-    def _summarise(self, graphs: NDArray[np.bool_], names: tuple[str, ...]) -> None:
-        self.confidence_ = Confidence.of_graphs(graphs, names, "frequency")
+    def _summarise(self, graphs: Mask, names: tuple[str, ...], tables: int) -> None:
+        each = [Confidence.of_graphs(graphs[k::tables], names, "frequency") for k in range(tables)]
+        even = len(graphs) % tables == 0  # otherwise tables would not count alike
+        self.confidence_ = (
+            Confidence.pooled(each)
+            if tables > 1 and even
+            else Confidence.of_graphs(graphs, names, "frequency")
+        )
         self.graph_, self.pruned_ = self.confidence_.graph()
         self.n_resamples_ = len(graphs)
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from polydag.graph import Graph
-from polydag.knowledge import Knowledge, knowledge_masks
+from polydag.knowledge import Knowledge, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.held_out import HeldOutScore
 from polydag.losses import LeastSquares
 from polydag.optimize.variance_order import conditional_variance_order, predecessors
 from polydag.parameters import Constraint, Instance, number, optional
@@ -18,7 +19,7 @@ from polydag.sources.checked import gaussian_statistics
 from polydag.sources.interface import Source
 
 
-class EqualVariance(StructureLearner):
+class EqualVariance(HeldOutScore, StructureLearner):
     """Order the variables by conditional variance, then select parents by BIC.
 
     The method is very accurate if all error variances are equal. It fails if columns are standardised or
@@ -69,7 +70,7 @@ class EqualVariance(StructureLearner):
 
     def _fit(self, source: Source) -> None:
         stats = gaussian_statistics(source, independent=True)
-        masks = knowledge_masks(self.knowledge, stats.names)
+        masks = knowledge_masks(joined(self.knowledge, source.knowledge), stats.names)
         loss = LeastSquares.from_stats(stats)
         order, _ = conditional_variance_order(loss, masks)
         candidates = predecessors(order) & ~masks.forbidden

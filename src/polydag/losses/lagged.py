@@ -90,6 +90,7 @@ def stacked_series(
     names = [str(name) for name in variables]
     if not names:
         raise DataError("There are no variables besides the time and realisation columns.")
+    names = list(node_names(names, len(names)))
     values, _ = numeric_rows(frame[variables])
     require_finite(values, names)
     single = realisation not in frame.columns

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from polydag.arrays import Array
 
 
-def wilson_interval(
-    hits: NDArray[np.float64], n: int, level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def wilson_interval(hits: Array, n: int, level: float = 0.95) -> tuple[Array, Array]:
     """Wilson's score interval of a proportion `hits / n` (Wilson 1927), elementwise."""
     from scipy.special import ndtri
 

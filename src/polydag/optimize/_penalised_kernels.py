@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from polydag.arrays import Array, Index
+from polydag.compilation import kernel
 
 
-@njit(cache=True)
+@kernel
 def elastic_net_columns(
     grams: Array,
     group: Index,
@@ -61,7 +61,7 @@ def elastic_net_columns(
                 full_sweep = True
 
 
-@njit(cache=True)
+@kernel
 def quadratic_and_lasso(
     weights: Array,
     residual: Array,
@@ -79,7 +79,7 @@ def quadratic_and_lasso(
     return total
 
 
-@njit(cache=True)
+@kernel
 def predicted_change(
     weights: Array,
     residual: Array,

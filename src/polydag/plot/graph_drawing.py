@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.graph import Graph
-from polydag.plot.arrangement import BOX_HEIGHT, Box, Curve, Point, node_label
+from polydag.plot.layered_layout import BOX_HEIGHT, Box, Curve, Point, node_label
 from polydag.plot.packing import packed
 from polydag.plot.svg_style import (
     BORDER,

@@ -71,10 +71,10 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
     joint = "–" if _symmetric(own) else "→"
     labelled = 0 < len(names) <= _MOST_LABELS
     size = min(_FONT_SIZE, 0.8 * _SIDE / max(len(names), 1))
-    room = min(max(text_width(name, size) for name in names), _LONGEST * size) + 8 if labelled else 0.0
+    label_space = min(max(text_width(name, size) for name in names), _LONGEST * size) + 8 if labelled else 0.0
     columns = min(len(own), _COLUMNS)
-    deep = _TOP + room + _SIDE + _BOTTOM
-    width = _MARGIN * 2 + columns * (_SIDE + room) + (columns - 1) * _GAP
+    deep = _TOP + label_space + _SIDE + _BOTTOM
+    width = _MARGIN * 2 + columns * (_SIDE + label_space) + (columns - 1) * _GAP
     height = deep * -(-len(own) // _COLUMNS)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
@@ -82,10 +82,10 @@ def heat_maps(names: Sequence[str], maps: Sequence[Map], *, differences: bool = 
         f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
     ]
     for number, item in enumerate(own):
-        left = _MARGIN + number % _COLUMNS * (_SIDE + room + _GAP) + room
-        down = number // _COLUMNS * deep + _TOP + room
+        left = _MARGIN + number % _COLUMNS * (_SIDE + label_space + _GAP) + label_space
+        down = number // _COLUMNS * deep + _TOP + label_space
         parts += [f'<g transform="translate({left:.1f} {down:.1f})">']
-        parts += _map(item, names, joint, room)
+        parts += _map(item, names, joint, label_space)
         parts += _labels(names, size) if labelled else []
         parts += ["</g>"]
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -127,11 +127,11 @@ def _symmetric(maps: Sequence[Map]) -> bool:
     return bool(filled) and all(np.array_equal(values, values.T) for values in filled)
 
 
-def _map(item: Map, names: Sequence[str], joint: str, room: float) -> list[str]:
+def _map(item: Map, names: Sequence[str], joint: str, label_space: float) -> list[str]:
     cell = _SIDE / max(len(names), 1)
     shown = [escaped(name) for name in names]
     parts = [
-        f'<text x="{_SIDE / 2:g}" text-anchor="middle" y="{-room - 14:.1f}" fill="{INK}">'
+        f'<text x="{_SIDE / 2:g}" text-anchor="middle" y="{-label_space - 14:.1f}" fill="{INK}">'
         f"{_with_tooltip(item.title, _title(item.title))}</text>",
         f'<text x="0" y="{_SIDE + 18:g}" fill="{SOFT}">row {joint} column</text>',
         *_key(item.signed),
@@ -167,8 +167,10 @@ def _title(title: str) -> str:
     if text_width(title, _FONT_SIZE) <= _TITLE:
         return title
     names = title.split(_MINUS)
-    room = (_TITLE - (len(names) - 1) * text_width(_MINUS, _FONT_SIZE)) / len(names)
-    return shortened(_MINUS.join(shortened(name, room, _FONT_SIZE) for name in names), _TITLE, _FONT_SIZE)
+    available = (_TITLE - (len(names) - 1) * text_width(_MINUS, _FONT_SIZE)) / len(names)
+    return shortened(
+        _MINUS.join(shortened(name, available, _FONT_SIZE) for name in names), _TITLE, _FONT_SIZE
+    )
 
 
 def _with_tooltip(full: str, shown: str) -> str:

@@ -260,9 +260,13 @@ def _box_panel(panel: BoxPanel) -> list[str]:
     out = _axes(panel.title, panel.y_label, y)
     zero = y.position(0.0)
     out.append(f'<path d="M{_LEFT:g} {zero:.1f}H{_WIDTH - _RIGHT:g}" stroke="{SOFT}"/>')
-    room = (_WIDTH - _LEFT - _RIGHT) / max(len(panel.boxes), 1)
+    column_width = (_WIDTH - _LEFT - _RIGHT) / max(len(panel.boxes), 1)
     for number, box in enumerate(panel.boxes):
-        middle, half, colour = _LEFT + room * (number + 0.5), min(28.0, room / 4), _colour(number)
+        middle, half, colour = (
+            _LEFT + column_width * (number + 0.5),
+            min(28.0, column_width / 4),
+            _colour(number),
+        )
         out.append(_below(middle, box.label, INK))
         if not box.values:
             continue
@@ -284,11 +288,11 @@ def _box_panel(panel: BoxPanel) -> list[str]:
 
 def _quantile(values: Sequence[float], probability: float) -> float:
     """The quantile by linear interpolation between the sorted values."""
-    ranked = sorted(values)
-    rank = probability * (len(ranked) - 1)
+    ordered = sorted(values)
+    rank = probability * (len(ordered) - 1)
     low = floor(rank)
-    high = min(low + 1, len(ranked) - 1)
-    return ranked[low] + (rank - low) * (ranked[high] - ranked[low])
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 
 
 def nice_step(rough: float) -> float:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.graph import Graph
-from polydag.plot.arrangement import BOX_HEIGHT, Box, Curve, arrange
+from polydag.plot.layered_layout import BOX_HEIGHT, Box, Curve, layered_layout
 
 _GAP = 40.0
 _ASPECT = 1.6
 
 
 def packed(graph: Graph) -> tuple[list[Box], list[Curve]]:
-    """As `arrange`, with each connected part laid out by itself; the highest come first, nodes alone last."""
+    """As `layered_layout`, with each connected part laid out by itself; highest first, lone nodes last."""
     parts = _parts(graph)
     linked = [part for part in parts if _is_linked(graph, part)]
     if len(linked) < 2:
-        return arrange(graph)
-    drawn = [arrange(_part(graph, part)) for part in parts]
-    frames = [_frame(boxes, curves) for boxes, curves in drawn]
-    order = sorted(range(len(linked)), key=lambda k: (-(frames[k][3] - frames[k][1]), k))
-    area = sum((r - x + _GAP) * (b - t + _GAP) for x, t, r, b in frames[: len(linked)])
-    widest = max(r - x for x, _, r, _ in frames[: len(linked)])
+        return layered_layout(graph)
+    drawn = [layered_layout(_part(graph, part)) for part in parts]
+    outlines = [_outline(boxes, curves) for boxes, curves in drawn]
+    order = sorted(range(len(linked)), key=lambda k: (-(outlines[k][3] - outlines[k][1]), k))
+    area = sum((r - x + _GAP) * (b - t + _GAP) for x, t, r, b in outlines[: len(linked)])
+    widest = max(r - x for x, _, r, _ in outlines[: len(linked)])
     limit = max(widest, float(np.sqrt(area * _ASPECT)))
     placed: list[Box] = [Box(0.0, 0.0, 0.0)] * graph.n_nodes
     lines: list[Curve] = []
-    x, y, shelf = 0.0, -BOX_HEIGHT / 2, 0.0  # the first boxes are centred at 0, as in `arrange`
+    x, y, shelf = 0.0, -BOX_HEIGHT / 2, 0.0  # the first boxes are centred at 0, as in `layered_layout`
     for k in [*order, *range(len(linked), len(parts))]:
-        left, top, right, bottom = frames[k]
+        left, top, right, bottom = outlines[k]
         if x and (x + right - left > limit or k == len(linked)):
             x, y, shelf = 0.0, y + shelf + _GAP, 0.0
         dx, dy = x - left, y - top
@@ -60,7 +60,7 @@ def _part(graph: Graph, nodes: list[int]) -> Graph:
     return Graph(graph.adjacency[inside], [graph.names[i] for i in nodes])
 
 
-def _frame(boxes: list[Box], curves: list[Curve]) -> tuple[float, float, float, float]:
+def _outline(boxes: list[Box], curves: list[Curve]) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a part."""
     points = [point for curve in curves for point in curve.points]
     x = [box.x - box.width / 2 for box in boxes] + [a for a, _ in points]

@@ -65,9 +65,9 @@ def picture(graph: Graph, probabilities: ArrayLike | None = None, top: int | Non
 
 def _strongest(graph: Graph, count: int) -> tuple[Graph, list[int]]:
     """The graph of its strongest edges and the nodes that they join, with the positions of these."""
-    ranked = sorted(graph.edges(), key=lambda edge: -abs(edge.weight))[:count]
-    ends = {graph.index(name) for edge in ranked for name in (edge.source, edge.target)}
+    strongest = sorted(graph.edges(), key=lambda edge: -abs(edge.weight))[:count]
+    ends = {graph.index(name) for edge in strongest for name in (edge.source, edge.target)}
     inside = sorted(ends)
-    directed = [edge[:3] for edge in ranked if edge.directed]
-    lines = [edge[:3] for edge in ranked if not edge.directed]
+    directed = [edge[:3] for edge in strongest if edge.directed]
+    lines = [edge[:3] for edge in strongest if not edge.directed]
     return Graph.from_edges([graph.names[i] for i in inside], directed, lines), inside

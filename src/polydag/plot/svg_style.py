@@ -27,19 +27,19 @@ def text_width(text: str, size: float = FONT_SIZE) -> float:
     return sum(_character_width(character) for character in text) * size
 
 
-def shortened(text: str, room: float, size: float = FONT_SIZE) -> str:
-    """The text, or its beginning and end if it is wider than `room`.
+def shortened(text: str, available: float, size: float = FONT_SIZE) -> str:
+    """The text, or its beginning and end if it is wider than `available`.
 
     Examples
     --------
     >>> shortened("systolic_blood_pressure_12", 100, 11)
     'systolic…sure_12'
     """
-    if text_width(text, size) <= room:
+    if text_width(text, size) <= available:
         return text
-    for kept in range(min(len(text) - 1, int(room / (_NARROWEST * size))), 0, -1):
+    for kept in range(min(len(text) - 1, int(available / (_NARROWEST * size))), 0, -1):
         cut = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
-        if text_width(cut, size) <= room:
+        if text_width(cut, size) <= available:
             return cut
     return "…"
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
 from polydag.confidence import LEAST, Confidence
 from polydag.errors import DataError, UsageError
-from polydag.graph import Edge, Graph
+from polydag.graph import Graph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,27 +121,13 @@ class Posterior:
         return self.plot()._repr_html_()
 
     def graph(self, threshold: float = 0.5) -> Graph:
-        """The DAG of the edges with a probability above the threshold, weighted by their probabilities.
+        """Pairs that are adjacent with a probability above the threshold, directed where one direction is.
 
-        The least probable edge of each cycle is removed; `acyclic` also returns the removed edges.
+        A sure connection without a sure direction is undirected. Weights are probabilities: of the direction,
+        or of the connection if it has none; see `Confidence.graph`, which also lists what it removed from
+        cycles.
         """
-        return self.acyclic(threshold)[0]
-
-    def acyclic(self, threshold: float = 0.5, keep: ArrayLike | None = None) -> tuple[Graph, list[Edge]]:
-        """As `graph`, with the edges that were removed from cycles; edges marked in `keep` stay."""
-        if not 0 <= threshold <= 1:
-            raise UsageError(f"A threshold of probabilities must lie in [0, 1]; got {threshold}.")
-        P = self.probabilities
-        kept = np.zeros(P.shape, dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
-        chosen = (threshold < P) | kept
-        # Of two opposite edges the more probable one stays; of equals, the one in the order of the variables.
-        both = chosen & chosen.T & ~kept
-        weaker = (P < P.T) | ((P == P.T) & np.tri(len(P), k=-1, dtype=bool)) | kept.T
-        dropped = both & weaker
-        adjacency = chosen & ~dropped
-        graph, removed = Graph(adjacency, self.names, np.where(adjacency, P, 0.0)).prune_cycles(kept)
-        first = [Edge(self.names[i], self.names[j], float(P[i, j])) for i, j in np.argwhere(dropped)]
-        return graph, first + removed
+        return self.confidence.graph(threshold)[0]
 
     def __repr__(self) -> str:
         likely = int((self.probabilities > 0.5).sum())

@@ -145,6 +145,24 @@ def head_problem(chain: Iterable[Entry], site: str, head: bytes) -> str | None:
     return None
 
 
+def testimony_problem(chain: Sequence[Entry], site: str, witness: Iterable[Entry]) -> str | None:
+    """Why a site's ledger is not the one whose states another site has kept in its own.
+
+    On joining, a site shows the number of its entries and the last hash only; one that has written its whole
+    ledger anew, with more entries, is found by this comparison and not before.
+    """
+    for entry in witness:
+        if entry.kind != HEAD:
+            continue
+        name, count, digest = json.loads(entry.name)
+        if name == site and count and (count > len(chain) or chain[count - 1].hash != digest):
+            return (
+                f"the ledger that {site} had in study {entry.study} ended with entry {count}, and that entry "
+                "is missing here or is another one: it was shortened or written anew"
+            )
+    return None
+
+
 def multipliers(chain: Iterable[Entry]) -> dict[float, int]:
     """How many messages with noise left, by noise multiplier; questions refused after the charge count."""
     found: dict[float, int] = {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from polydag.arrays import Array, Mask
+from polydag.compilation import kernel
 
 
-@njit(cache=True)
+@kernel
 def eliminate(
     S: Array,
     target: int,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from polydag.report.run_files import Row, RunFiles, number
 
 _X = ("round", "n_iter", "iteration", "step", "steps", "k")  # what a horizontal axis may be
 _MOST_POINTS = 400
+_MOST_CLUSTERS = 500
+_CLUSTER = ("rows", "correlation", "correlation_after", "effective_n", "decorrelated_n")
+_TRACES = re.compile(r"traces(?:-(.+))?\.csv")
 _NAMES = {
     "primal": "ADMM primal residual",
     "dual": "ADMM dual residual",
@@ -40,12 +44,55 @@ def charts(files: RunFiles) -> list[dict[str, Any]]:
     ]
 
 
+def traces(files: RunFiles) -> list[dict[str, Any]]:
+    """One chart for each traced quantity, with a line for each chain; of tasks, with the name of the task."""
+    found = []
+    for name in sorted(files.texts):
+        match = _TRACES.fullmatch(name)
+        if not match:
+            continue
+        task, rows = match[1] or "", files.rows(name)
+        known = _diagnostics(files.rows(f"edges-{task}.csv" if task else "posterior.csv"))
+        chains: dict[str, list[Row]] = {}
+        for row in rows:
+            chains.setdefault(f"chain {row['chain']}", []).append(row)
+        for column in list(rows[0])[2:] if rows else ():
+            title = f"{_trace_title(column)}{known.get(column, '')}"
+            found.append(
+                {
+                    "title": f"{task}: {title}" if task else title,
+                    "x": "draw",
+                    "lines": _lines(chains, column, "draw", constant=True),
+                }
+            )
+    return [chart for chart in found if chart["lines"]]
+
+
+def _trace_title(column: str) -> str:
+    return "log weight of the state" if column == "log_weight" else f"P({column.replace(' -> ', ' → ')})"
+
+
+def _diagnostics(rows: list[Row]) -> dict[str, str]:
+    """R-hat and effective sample size of each edge, in words."""
+    known = {}
+    for row in rows:
+        r_hat, ess = number(row.get("r_hat")), number(row.get("ess"))
+        if r_hat is not None and ess is not None:
+            known[f"{row['source']} -> {row['target']}"] = f", R-hat {r_hat:.2f}, ESS {ess:.0f}"
+    return known
+
+
 def facts(files: RunFiles) -> list[dict[str, str]]:
     """A history of one row, as words."""
     rows = files.rows("history.csv")
     if len(rows) != 1:
         return []
-    return [{"name": _title(name), "value": value} for name, value in rows[0].items()]
+    return [{"name": _title(name), "value": _rounded(value)} for name, value in rows[0].items()]
+
+
+def _rounded(text: str) -> str:
+    value = number(text)
+    return text if value is None else f"{value:.6g}"
 
 
 def row_correlations(files: RunFiles) -> list[dict[str, Any]]:
@@ -54,6 +101,19 @@ def row_correlations(files: RunFiles) -> list[dict[str, Any]]:
         {"column": row["column"], "of": row.get("name", ""), "value": number(row["correlation"])}
         for row in files.rows("row_correlations.csv")
         if "column" in row and "correlation" in row
+    ]
+
+
+def row_clusters(files: RunFiles) -> list[dict[str, Any]]:
+    """Each cluster of linked rows: how alike its rows are, and what they are worth, before and after."""
+    rows = sorted(files.rows("row_clusters.csv"), key=lambda row: -(number(row.get("rows")) or 0.0))
+    return [
+        {
+            "name": ": ".join(filter(None, (row.get("name", ""), row["cluster"]))),
+            **{column: number(row.get(column)) for column in _CLUSTER},
+        }
+        for row in rows[:_MOST_CLUSTERS]
+        if "cluster" in row
     ]
 
 
@@ -75,7 +135,10 @@ def _lanes(rows: list[Row], axis: str) -> dict[str, list[Row]]:
     return lanes
 
 
-def _lines(lanes: dict[str, list[Row]], name: str, axis: str) -> list[dict[str, Any]]:
+def _lines(
+    lanes: dict[str, list[Row]], name: str, axis: str, *, constant: bool = False
+) -> list[dict[str, Any]]:
+    """One line for each lane; lines that never change say nothing, unless others run beside them."""
     lines = []
     for label, rows in lanes.items():
         points = [
@@ -84,7 +147,7 @@ def _lines(lanes: dict[str, list[Row]], name: str, axis: str) -> list[dict[str, 
         ]
         known = [(x, y) for x, y in points if x is not None and y is not None]
         every = -(-len(known) // _MOST_POINTS)
-        if len({y for _, y in known}) > 1:
+        if len({y for _, y in known}) > 1 or (constant and len(known) > 1):
             x, y = zip(*known[::every], strict=True)
             lines.append(
                 {"label": label, "x": [float(f"{v:.5g}") for v in x], "y": [float(f"{v:.5g}") for v in y]}

@@ -13,7 +13,7 @@ from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.line_and_box_charts import Curve, CurvePanel, curve_charts
-from polydag.report.course import charts
+from polydag.report.course import charts, traces
 from polydag.report.layout import strength
 from polydag.report.pairs import Pairs, pairs_of
 from polydag.report.run_files import GRAPH, TRUTH, RunFiles
@@ -108,9 +108,9 @@ def _roc(graph: Graph, found: Pairs, truth: Graph | None) -> str:
     order = [own.index(name) for name in truth.names] if set(own) == set(truth.names) else None
     if order is None:
         raise DataError("The true graph has other variables than the run.")
-    ranked = scores[np.ix_(order, order)]
-    roc, pr = metrics.roc_curve(true=truth, scores=ranked), metrics.pr_curve(true=truth, scores=ranked)
-    area = metrics.roc_auc(true=truth, scores=ranked)
+    reordered = scores[np.ix_(order, order)]
+    roc, pr = metrics.roc_curve(true=truth, scores=reordered), metrics.pr_curve(true=truth, scores=reordered)
+    area = metrics.roc_auc(true=truth, scores=reordered)
     limits = (1.0, 1.0)
     return curve_charts(
         [
@@ -124,7 +124,7 @@ def _roc(graph: Graph, found: Pairs, truth: Graph | None) -> str:
 
 
 def _convergence(files: RunFiles) -> str:
-    found = charts(files)
+    found = [*charts(files), *traces(files)]
     if not found:
         raise DataError(f"{files.name} has no history to draw: its method does not proceed in steps.")
     panels = []

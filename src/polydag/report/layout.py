@@ -27,9 +27,10 @@ class Layout(NamedTuple):
 
 
 def strength(pair: Pair) -> float:
-    """What decides which edges are drawn first: the confidence, then the standardised or plain weight."""
-    weight = pair.standardised if pair.standardised is not None else pair.weight
-    return 10.0 * (pair.adjacent or 0.0) + min(abs(weight or 0.0), 1e6) / (1e6 if pair.adjacent else 1.0)
+    """What decides which edges are drawn first: the confidence, then the size of the effect."""
+    sizes = (pair.standardised, pair.strength, pair.weight)
+    size = next((abs(value) for value in sizes if value is not None), 0.0)
+    return 10.0 * (pair.adjacent or 0.0) + min(size, 1e6) / (1e6 if pair.adjacent else 1.0)
 
 
 def shown_first(found: Pairs, n_nodes: int) -> list[int]:

@@ -40,6 +40,7 @@ class Pair(NamedTuple):
     weight_high: float | None = None
     r_hat: float | None = None
     ess: float | None = None
+    strength: float | None = None
 
 
 class Pairs(NamedTuple):
@@ -148,6 +149,7 @@ def _add_weights(files: RunFiles, where: Mapping[str, int], found: Found, kind: 
         key, _ = _key(where, row["source"], row["target"])
         if key is None or key not in found:
             continue
+        found[key] = found[key]._replace(strength=number(row.get("strength")))
         weight, probability = number(row.get("weight")), number(row.get("probability"))
         if weight is None or (kind == PROBABILITY and weight == probability):
             continue

@@ -16,6 +16,7 @@ from typing import Any
 from polydag.errors import DataError
 
 GRAPH, TRUTH, CONFIG, RESULT, LOG = "graph.json", "truth.json", "config.toml", "result.json", "run.log"
+NAIVE = "naive.json"  # of linked rows: the graph that ignores the links
 _READ = {".json", ".csv", ".toml", ".log"}
 
 Row = dict[str, str]

@@ -12,8 +12,9 @@ from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.report import course
 from polydag.report.layout import layout_of
+from polydag.report.naive import naive_view
 from polydag.report.pairs import LEAST, PROBABILITY, Pair, Pairs, pairs_of
-from polydag.report.run_files import GRAPH, LOG, RESULT, TRUTH, Row, RunFiles, number
+from polydag.report.run_files import GRAPH, LOG, NAIVE, RESULT, TRUTH, Row, RunFiles, number
 from polydag.report.sites import sites
 from polydag.report.trust import sentences
 
@@ -39,15 +40,17 @@ def view_of(files: RunFiles, truth: Graph | None = None, *, by_folder: bool = Fa
         "partial": files.partial,
         "log": files.texts.get(LOG, "").splitlines()[-_LAST_LINES:] if files.partial else [],
         "charts": course.charts(files),
+        "traces": course.traces(files),
         "facts": course.facts(files),
         "rows": (files.document(RESULT) or {}).get("n"),
         "measures": (files.document(RESULT) or {}).get("measures", {}),
         "correlations": course.row_correlations(files),
+        "clusters": course.row_clusters(files),
         "sites": sites(files),
         "difference": _difference(files.rows("connections.csv")),
     }
     if graph is None:
-        return {**base, "nodes": [], "graphs": [], "truth": None, "trust": []}
+        return {**base, "nodes": [], "graphs": [], "truth": None, "trust": [], "naive": None}
     found = pairs_of(files, graph)
     truth = truth or read_graph(files, TRUTH)
     return {
@@ -55,6 +58,7 @@ def view_of(files: RunFiles, truth: Graph | None = None, *, by_folder: bool = Fa
         "nodes": list(graph.names),
         "graphs": [_graph("" if not base["difference"] else "mean", graph, found), *_tasks(files, graph)],
         "truth": None if truth is None else _truth(truth, graph),
+        "naive": naive_view(graph, read_graph(files, NAIVE)),
         "trust": sentences(files, graph, found),
     }
 
@@ -87,9 +91,10 @@ def graph_view(graph: Graph, probabilities: Array | None = None) -> View:
 def waiting(name: str) -> View:
     """The view of a run that has nothing to show yet."""
     return {
-        **{key: [] for key in ("data", "log", "charts", "facts", "correlations", "trust", "nodes", "graphs")},
+        **{key: [] for key in ("data", "log", "charts", "traces", "facts", "correlations", "clusters")},
+        **{key: [] for key in ("trust", "nodes", "graphs")},
         **dict.fromkeys(("method", "shape"), ""),
-        **dict.fromkeys(("seed", "rows", "sites", "difference", "truth")),
+        **dict.fromkeys(("seed", "rows", "sites", "difference", "truth", "naive")),
         "name": name,
         "partial": "This run has just begun.",
         "measures": {},

@@ -135,7 +135,7 @@ def learned(
     }
     model = MultitaskDiscovery(
         transfer="family" if method == "MTL" else "none",
-        score="k2",
+        criterion="k2",
         max_parents=2,
         method="mcmc",
         max_candidates=None,

@@ -62,9 +62,9 @@ def _roc(strength: Array, truth: Graph, order: list[str]) -> Array:
     where = [truth.index(name) for name in order]
     above = np.triu_indices(len(where), 1)
     hit = truth.adjacency[np.ix_(where, where)][above]
-    ranked = np.argsort(-strength[np.ix_(where, where)][above], kind="stable")
-    true = np.concatenate([[0.0], np.cumsum(hit[ranked]) / hit.sum()])
-    false = np.concatenate([[0.0], np.cumsum(~hit[ranked]) / (~hit).sum()])
+    by_strength = np.argsort(-strength[np.ix_(where, where)][above], kind="stable")
+    true = np.concatenate([[0.0], np.cumsum(hit[by_strength]) / hit.sum()])
+    false = np.concatenate([[0.0], np.cumsum(~hit[by_strength]) / (~hit).sum()])
     return np.asarray(np.interp(GRID, false, true))
 
 

@@ -105,7 +105,7 @@ def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fi
     model = MultitaskDiscovery(
         transfer=transfer,
         normaliser=normaliser,
-        score="k2",
+        criterion="k2",
         max_parents=3,
         random_state=0,
         **bench.settings,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
+from polydag.compilation import kernel
 from polydag.rows._precision_kernels import factor
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-
-@njit(cache=True, nogil=True)
+@kernel
 def lasso_columns(
     G: Array, n: float, penalty: Array, phi: Array, rho: Array, tolerance: float, max_sweeps: int
 ) -> bool:
@@ -81,7 +78,7 @@ def lasso_columns(
     return settled
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refit(G: Array, phi: Array) -> Array:
     """Each column's residual sum of squares, least squares on the support of `phi` (row j: column j)."""
     p = len(G)

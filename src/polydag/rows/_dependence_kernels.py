@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from polydag.arrays import Array, Index
+from polydag.compilation import kernel
 
 
-@njit(cache=True, nogil=True)
-def link_statistics(U: Array, Q: Array, orders: Ints, pairs: Ints, weights: Array) -> Array:
+@kernel
+def link_statistics(U: Array, Q: Array, orders: Index, pairs: Index, weights: Array) -> Array:
     """For each order of the rows: the mean product along links, that of its squares, that of columns squared.
 
     After a permutation the columns are made orthogonal to the design Q again, and scaled to unit variance.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
+from polydag.compilation import compiled, kernel
 from polydag.rows._precision_kernels import factor, invert, normalise
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-
-@njit(cache=True, nogil=True)
-def glasso_value(S: Array, Theta: Array, C: Array, rows: Ints, columns: Ints, penalty: Array) -> float:
+@kernel
+def glasso_value(S: Array, Theta: Array, C: Array, rows: Index, columns: Index, penalty: Array) -> float:
     """`−log det Θ + tr(SΘ) + Σ λ|θ|` over the free entries; C is the factor of Θ."""
     value = 0.0
     for i in range(len(S)):
@@ -25,9 +22,9 @@ def glasso_value(S: Array, Theta: Array, C: Array, rows: Ints, columns: Ints, pe
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def curvature(W: Array, rows: Ints, columns: Ints, step: Array, U: Array, out: Array) -> None:
-    """`(W D W)` at the free entries, D the symmetric matrix of `step`; U is room for D W."""
+@compiled(fastmath=True)
+def curvature(W: Array, rows: Index, columns: Index, step: Array, U: Array, out: Array) -> None:
+    """`(W D W)` at the free entries, D the symmetric matrix of `step`; U is a workspace for D W."""
     m = len(W)
     U[:, :] = 0.0
     for e in range(len(rows)):
@@ -52,9 +49,9 @@ def curvature(W: Array, rows: Ints, columns: Ints, step: Array, U: Array, out: A
         out[e] = total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def promised_change(
-    S: Array, Theta: Array, W: Array, rows: Ints, columns: Ints, penalty: Array, step: Array
+    S: Array, Theta: Array, W: Array, rows: Index, columns: Index, penalty: Array, step: Array
 ) -> float:
     """The slope of the objective along the step, with the whole change of its ℓ1 term."""
     total = 0.0
@@ -66,9 +63,9 @@ def promised_change(
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True, inner=True)
 def newton_direction(
-    S: Array, Theta: Array, W: Array, rows: Ints, columns: Ints, penalty: Array, effort: int
+    S: Array, Theta: Array, W: Array, rows: Index, columns: Index, penalty: Array, effort: int
 ) -> tuple[Array, float]:
     """The free entries of the Newton step with its ℓ1 term, and the change that it promises.
 
@@ -152,14 +149,14 @@ def newton_direction(
     return step, promised
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def glasso(
     S: Array,
     Theta: Array,
     C: Array,
     W: Array,
-    rows: Ints,
-    columns: Ints,
+    rows: Index,
+    columns: Index,
     penalty: Array,
     tolerance: float,
     max_newton: int,
@@ -213,7 +210,7 @@ def glasso(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def update_blocks(
     first: int,
     last: int,
@@ -221,11 +218,11 @@ def update_blocks(
     thetas: Array,
     factors: Array,
     frees_theta: Array,
-    starts: Ints,
-    squares: Ints,
-    frees: Ints,
-    rows: Ints,
-    columns: Ints,
+    starts: Index,
+    squares: Index,
+    frees: Index,
+    rows: Index,
+    columns: Index,
     penalty: float,
     tolerance: float,
     max_newton: int,

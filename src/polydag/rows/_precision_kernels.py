@@ -7,16 +7,14 @@ The square matrices of all connected components lie one after the other in flat 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from polydag.arrays import Array, Index
+from polydag.compilation import kernel
 
 _PANEL = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factor(A: Array, C: Array) -> bool:
     """Write the lower Cholesky factor of A into C; False where A is not positive definite."""
     m = len(A)
@@ -50,7 +48,7 @@ def factor(A: Array, C: Array) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def invert(C: Array, W: Array) -> None:
     """Write (C Cᵀ)⁻¹ into W."""
     m = len(C)
@@ -70,7 +68,7 @@ def invert(C: Array, W: Array) -> None:
     W[:, :] = np.dot(T.T, T)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalise(Theta: Array, C: Array, W: Array) -> None:
     """Scale Θ and its factor C so that the inverse has a unit diagonal; W is the inverse before."""
     m = len(Theta)
@@ -83,8 +81,8 @@ def normalise(Theta: Array, C: Array, W: Array) -> None:
             Theta[j, i] *= scale
 
 
-@njit(cache=True, nogil=True)
-def whiten(X: Array, factors: Array, starts: Ints, squares: Ints) -> Array:
+@kernel
+def whiten(X: Array, factors: Array, starts: Index, squares: Index) -> Array:
     """`L X`, with `Θ = LᵀL`: L is the transpose of the lower Cholesky factor."""
     Y = np.empty_like(X)
     for c in range(len(starts) - 1):

@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
 from polydag.rows import _block_descent_kernels, _glasso_kernels
 from polydag.rows.glasso import in_parts
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, RowPrecision
 
-Array = NDArray[np.float64]
 Structure = Literal["free", "fixed"]
 
 LAMBDA2 = 0.01  # the paper's
@@ -90,7 +89,7 @@ class Problem:
         n, p = self.X.shape
         return n, p
 
-    def reordered(self, order: NDArray[np.int64]) -> Self:
+    def reordered(self, order: Index) -> Self:
         """The same with the columns in another order."""
         return replace(self, X=np.ascontiguousarray(self.X[:, order]))
 

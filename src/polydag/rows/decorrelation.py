@@ -12,15 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.parameters import check, number, one_of, whole
 from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.dependence import DependenceTest, row_dependence, sentence
 from polydag.rows.estimate import RowEstimate, after_decorrelation, estimate, means_of, scaled_problem
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout, RowPrecision
-from polydag.rows.structures.by_column import column_strengths
+from polydag.rows.structures.by_column import column_strengths, same_strength
 from polydag.rows.structures.candidates import STRUCTURES
 from polydag.rows.structures.exchangeable import Exchangeable
 from polydag.rows.structures.likelihood import Columns
@@ -29,8 +29,6 @@ from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +98,25 @@ class Decorrelation:
         layout = self.precision.layout
         structure = Exchangeable(layout)
         alike = self.table.group_level
-        values = self.table.values[layout.order][:, ~alike]
         result = np.ones(len(alike))
-        columns = Columns(values / values.std(axis=0), self._Z[layout.order])
-        result[~alike] = structure.along_links(column_strengths(columns, structure))
+        result[~alike] = structure.along_links(column_strengths(self._columns.alone(), structure))
         return result
+
+    @cached_property
+    def columns_p_value(self) -> float:
+        """Of the test that all columns have the same strength; NaN where the structure is not "common"."""
+        columns = self._columns
+        n, p = columns.X.shape
+        if self.structure != "common" or p < 2 or 2 * p > n - columns.Z.shape[1]:
+            return np.nan
+        return same_strength(columns, Exchangeable(self.precision.layout))
+
+    @property
+    def _columns(self) -> Columns:
+        """The columns that tell Σ, of unit variance, rows sorted by component."""
+        order = self.precision.layout.order
+        values = self.table.values[order][:, ~self.table.group_level]
+        return Columns(values / values.std(axis=0), self._Z[order])
 
     @cached_property
     def correlation(self) -> float:
@@ -160,10 +172,18 @@ class Decorrelation:
 
     def moments(self) -> GaussianStats:
         """The moments of the decorrelated rows; the intercept is fitted by generalised least squares."""
+        return self._moments(None if self.structure == "independent" else self.precision)
+
+    def moments_at(self, strength: float) -> GaussianStats:
+        """The same with one strength for all links, such as that of a single column."""
+        layout = self.precision.layout
+        return self._moments(as_precision(Exchangeable(layout).at(strength), layout))
+
+    def _moments(self, precision: RowPrecision | None) -> GaussianStats:
         values = self.table.values
         if self.table.covariates is not None:
             values = values - self.table.covariates @ self.means[1:]
-        factor = None if self.structure == "independent" else self.precision.factor()
+        factor = None if precision is None else precision.factor()
         return GaussianStats.from_data(values, names=self.table.names, row_factor=factor)
 
 

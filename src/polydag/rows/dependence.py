@@ -15,13 +15,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.printing import rounded_repr
 from polydag.rows import _dependence_kernels
 from polydag.rows.links import Links
 
-Array = NDArray[np.float64]
 LEVEL = 0.05
 N_PERMUTATIONS = 999
 _MOST_PRODUCTS = 400_000  # products of linked rows in a permutation; of more links a fixed part is used
@@ -113,14 +112,12 @@ def design_dependence(
     return DependenceTest(mean, float(z[0, 0]), float(z[0, 1]), float(z[0, 2]), p_value)
 
 
-def _statistics(
-    U: Array, Q: Array, orders: NDArray[np.int64], pairs: NDArray[np.int64], weights: Array
-) -> Array:
+def _statistics(U: Array, Q: Array, orders: Index, pairs: Index, weights: Array) -> Array:
     found: Array = _dependence_kernels.link_statistics(U, Q, np.ascontiguousarray(orders), pairs, weights)
     return found
 
 
-def _tested_links(links: Links, p: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Array]:
+def _tested_links(links: Links, p: int, rng: np.random.Generator) -> tuple[Index, Array]:
     """The links that are tested, and their weights; a random part of very many, chosen without the data."""
     most = max(1000, _MOST_PRODUCTS // p)
     pairs = links.pairs

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataWarning
 from polydag.progress import report
 from polydag.rows.block_descent import Fit, Problem, descend, gram, start
@@ -25,7 +25,6 @@ from polydag.rows.structures.interface import Fitted, Structure
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.whitening import Whitening, as_precision
 
-Array = NDArray[np.float64]
 VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are few
 _SEEN = 20.0  # the gain of deviance by which a network shows in held-out columns
 _ENOUGH = 0.01  # the level at which dependence that is left makes a structure refused
@@ -56,7 +55,7 @@ class RowEstimate:
     parameters: dict[str, float]
     candidates: list[Candidate]
     family: Structure | None = None
-    scored: NDArray[np.bool_] | None = None
+    scored: Mask | None = None
 
 
 def scaled_problem(table: LinkedTable, lambda2: float, jobs: int) -> tuple[Problem, Array]:
@@ -91,7 +90,7 @@ def estimate(
     return replace(found, scored=~alike)
 
 
-def beside(problem: Problem, alike: NDArray[np.bool_]) -> Problem:
+def beside(problem: Problem, alike: Mask) -> Problem:
     """The problem with columns that are the same in all linked rows as covariates of the others."""
     if not alike.any():
         return problem
@@ -149,7 +148,7 @@ def _free(
     return RowEstimate(found, "free", {"lambda2": problem.lambda2, "own": own}, candidates)
 
 
-def regressed(problem: Problem, order: Sequence[int] | NDArray[np.int64]) -> Columns:
+def regressed(problem: Problem, order: Sequence[int] | Index) -> Columns:
     """The columns in an order, each regressed on those before it, or on the few that matter of too many."""
     n, p = problem.shape
     own = problem.reordered(np.asarray(order))
@@ -214,7 +213,7 @@ def over_permutations(problem: Problem, count: int, random_state: int | None) ->
 
 
 def given_dag(
-    problem: Problem, dag: NDArray[np.bool_], order: list[int], known: RowEstimate | None = None
+    problem: Problem, dag: Mask, order: list[int], known: RowEstimate | None = None
 ) -> tuple[Fit, RowEstimate]:
     """The maximum-likelihood fit of a DAG (λ1 = 0 on its edges), columns in a causal order of it.
 

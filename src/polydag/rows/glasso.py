@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Array, Index
 from polydag.errors import ConvergenceWarning, DataError
 from polydag.rows import _glasso_kernels, _precision_kernels
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, assembled
 
-Array = NDArray[np.float64]
 MAX_NEWTON = 100
 
 
@@ -99,7 +99,7 @@ def _square(given: Any, n: int, name: str) -> Any:
     return matrix
 
 
-def _block(matrix: Any, where: NDArray[np.int64]) -> Array:
+def _block(matrix: Any, where: Index) -> Array:
     own = matrix[np.ix_(where, where)]
     return np.ascontiguousarray(own.toarray() if hasattr(own, "toarray") else own)
 

@@ -10,14 +10,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag.progress import report
 from polydag.rows import _block_descent_kernels
 from polydag.rows.block_descent import Fit, Problem, descend, start
 from polydag.rows.precision import RowPrecision
-
-Array = NDArray[np.float64]
 
 N_LAMBDAS, RATIO = 10, 100.0
 PATIENCE = 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.data.checking.quality import require_usable
 from polydag.data.containers import table_of
 from polydag.errors import DataError, DataWarning
@@ -18,16 +18,14 @@ from polydag.rows.links import Links, as_links
 from polydag.stats import GaussianStats
 from polydag.stats.rows import is_arrow, numeric_rows, require_finite
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class LinkedTable:
     """Numeric columns, the covariates of their means, and the network of the rows.
 
     `group` is the column that told the network, where one did; `index` the rows' names, where they have any.
-    `places` holds times or coordinates, where they are known, and `covariance` a known matrix between the
-    rows.
+    `places` holds times or coordinates, where they are known, `covariance` a known matrix between the rows,
+    and `labels` the group of each row.
     """
 
     values: Array
@@ -38,6 +36,7 @@ class LinkedTable:
     index: Any = None
     places: Array | None = None
     covariance: Any = None
+    labels: Sequence[Hashable] | None = None
 
     @classmethod
     def of(
@@ -49,8 +48,12 @@ class LinkedTable:
         time: Any = None,
         places: Array | None = None,
         covariance: Any = None,
+        indicators: Collection[str] = (),
     ) -> Self:
-        """Take a table apart: a text as `links` or `time`, or texts as `covariates`, name columns of it."""
+        """Take a table apart: a text as `links` or `time`, or texts as `covariates`, name columns of it.
+
+        `indicators` are columns that are known to have two values.
+        """
         data = _rows_and_columns(X)
         group = links if isinstance(links, str) else ""
         told = _as_names(covariates)
@@ -82,13 +85,15 @@ class LinkedTable:
             )
         if covariance is None and places is None:
             _require_not_complete(network, values.shape[1])
-        _warn_of_two_values(values, names)
-        _warn_of_group_level(values, names, network)
+        _warn_of_two_values(values, names, indicators)
+        if _alike(values, network).all():
+            raise DataError("All columns are the same in linked rows. Use one row for each group.")
         require_usable(GaussianStats.from_data(values, names=names), independent=len(values) > len(names))
-        return cls(values, names, network, beside, group, getattr(data, "index", None), places, covariance)
+        named = getattr(data, "index", None)
+        return cls(values, names, network, beside, group, named, places, covariance, labels)
 
     @property
-    def group_level(self) -> NDArray[np.bool_]:
+    def group_level(self) -> Mask:
         """The columns that are the same in all linked rows, and say nothing about single ones."""
         return _alike(self.values, self.links)
 
@@ -159,8 +164,9 @@ def _checked_covariance(covariance: Any, n: int) -> Any:
     return matrix
 
 
-def _warn_of_two_values(values: Array, names: Sequence[str]) -> None:
+def _warn_of_two_values(values: Array, names: Sequence[str], known: Collection[str]) -> None:
     two = [name for name, column in zip(names, values.T, strict=True) if len(np.unique(column[:50])) < 3]
+    two = [name for name in two if name not in known]
     two = [name for name in two if len(np.unique(values[:, list(names).index(name)])) == 2]
     if two and len(values) > 4:
         warnings.warn(
@@ -172,7 +178,7 @@ def _warn_of_two_values(values: Array, names: Sequence[str]) -> None:
         )
 
 
-def _alike(values: Array, links: Links) -> NDArray[np.bool_]:
+def _alike(values: Array, links: Links) -> Mask:
     """Which columns are the same in all linked rows of several components."""
     if links.n_links == 0 or links.weights is not None or links.components.max() == 0:
         return np.zeros(values.shape[1], dtype=bool)
@@ -182,22 +188,6 @@ def _alike(values: Array, links: Links) -> NDArray[np.bool_]:
         part = slice(start, start + 100_000)
         result &= (values[i[part]] == values[j[part]]).all(axis=0)
     return np.asarray(result)
-
-
-def _warn_of_group_level(values: Array, names: Sequence[str], links: Links) -> None:
-    alike = _alike(values, links)
-    if alike.all():
-        raise DataError("All columns are the same in linked rows. Use one row for each group.")
-    if alike.any():
-        named = ", ".join(name for name, same in zip(names, alike, strict=True) if same)
-        warnings.warn(
-            f"Column {named} is the same in all linked rows: a property of the group. The row correlation is "
-            "estimated given it, and it can be a cause of the others; forbid edges into it (Knowledge "
-            "tiers), or "
-            "make it a covariate.",
-            DataWarning,
-            stacklevel=4,
-        )
 
 
 def _rows_and_columns(X: Any) -> Any:

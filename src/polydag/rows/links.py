@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, DataWarning, UsageError
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ class Links:
     """
 
     n: int
-    pairs: NDArray[np.int64]
+    pairs: Index
     what: str = "links"
     kinds: NDArray[np.str_] | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Array | None = None
 
     @classmethod
     def from_edges(
@@ -83,9 +84,7 @@ class Links:
         return cls._from_pairs(len(names), found, names, labels)
 
     @classmethod
-    def _from_pairs(
-        cls, n: int, found: NDArray[np.int64], names: Sequence[Any], kinds: NDArray[np.str_] | None
-    ) -> Self:
+    def _from_pairs(cls, n: int, found: Index, names: Sequence[Any], kinds: NDArray[np.str_] | None) -> Self:
         alone = found[:, 0] == found[:, 1]
         if alone.any():
             first = names[found[alone][0, 0]]
@@ -175,7 +174,7 @@ class Links:
         return cls(len(points), np.unique(pairs, axis=0).astype(np.int64).reshape(-1, 2), "neighbours")
 
     @cached_property
-    def components(self) -> NDArray[np.int64]:
+    def components(self) -> Index:
         """The number of each row's connected component."""
         from scipy.sparse.csgraph import connected_components
 
@@ -257,7 +256,7 @@ def _read(links: Any, rows: int | Sequence[Hashable], n: int) -> Links:
     )
 
 
-def _require_decimals(values: NDArray[np.float64]) -> None:
+def _require_decimals(values: Array) -> None:
     """Raise where a table of two columns may hold pairs of rows as well as coordinates."""
     if values.shape[1] == 2 and np.array_equal(values, np.round(values)):
         raise UsageError(

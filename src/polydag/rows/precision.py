@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.rows import _precision_kernels
 from polydag.rows.links import Links
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +22,12 @@ class Layout:
     """Where each component's matrices lie: rows sorted by component, squares and free entries end to end."""
 
     n: int
-    order: Ints
-    starts: Ints
-    squares: Ints
-    frees: Ints
-    rows: Ints
-    columns: Ints
+    order: Index
+    starts: Index
+    squares: Index
+    frees: Index
+    rows: Index
+    columns: Index
 
     @classmethod
     def of(cls, links: Links) -> Self:
@@ -57,7 +55,7 @@ class Layout:
         )
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> Index:
         """The number of rows of each component."""
         return np.diff(self.starts)
 
@@ -77,7 +75,7 @@ class Layout:
         return np.concatenate([np.eye(size).ravel() for size in self.sizes])
 
 
-def _ends(counts: NDArray[np.integer]) -> Ints:
+def _ends(counts: NDArray[np.integer]) -> Index:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 

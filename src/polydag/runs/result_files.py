@@ -67,7 +67,7 @@ def _files(result: Result, log: str, truth: Graph | None) -> dict[str, str]:
 def result_document(result: Result) -> dict[str, Any]:
     """The facts about a result that are not a table: how many rows, whether it converged, notes."""
     return {
-        "n": float(result.n),
+        "n": None if result.n is None else float(result.n),
         "converged": result.converged,
         "n_iter": result.n_iter,
         "measures": {name: float(value) for name, value in result.measures.items() if isfinite(value)},
@@ -87,7 +87,7 @@ def _frame(table: pd.DataFrame) -> str:
 
 def edges_text(result: Result) -> str:
     """The edges as CSV, with what is known about each; a last column if some are undirected."""
-    columns = ["source", "target", "weight", "standardized", "standard_error"]
+    columns = ["source", "target", "weight", "standardized", "standard_error", "strength"]
     if result.confidence is not None:
         columns += ["confidence", "adjacent"]
     if result.graph.has_undirected:
@@ -115,7 +115,7 @@ def summary_text(result: Result) -> str:
     graph, config = result.graph, result.config
     lines = [
         f"{config.method} on {', '.join(config.data)} ({config.shape})",
-        f"{result.n:g} rows, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
+        f"{result.rows}, {graph.n_nodes} variables, {result.size}, seed {config.seed}",
         *((f"{kinds_in_words(result.kinds)}",) if result.kinds else ()),
         "" if result.converged else "NOT CONVERGED: do not rely on this graph.",
         *(f"{name} = {value}" for name, value in flattened(config.settings).items()),

@@ -18,11 +18,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from polydag.arrays import Array, Index, Mask
+
 Family = tuple[int, tuple[int, ...]]  # a node and its parents
 
 

@@ -7,17 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import UsageError
-from polydag.scores.families import (
-    Array,
-    Family,
-    Index,
-    Mask,
-    ParentSets,
-    Score,
-    enlarged_families,
-    gains_by_family,
-)
+from polydag.scores.families import Family, ParentSets, Score, enlarged_families, gains_by_family
 
 
 class Gains(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from polydag.scores.families import Index
-from polydag.stats import Regimes
+from polydag.arrays import Index
+from polydag.stats import ByNode, Regimes
 
 
 def target_sets(stats: Any) -> tuple[frozenset[int], ...]:
@@ -21,14 +21,17 @@ def target_sets(stats: Any) -> tuple[frozenset[int], ...]:
 def node_groups(stats: Any) -> tuple[list[str], Index]:
     """A node of each group that the same rows score, and which group each node belongs to.
 
-    A node is scored by the regimes that did not set it; without interventions there is one group.
+    A node is scored by the regimes that did not set it, or by statistics of its own; otherwise there is one
+    group.
     """
     parts = stats.parts if isinstance(stats, Regimes) else {}
-    found: dict[frozenset[frozenset[str]], int] = {}
+    found: dict[object, int] = {}
     first: list[str] = []
     group = []
     for name in stats.names:
-        key = frozenset(targets for targets in parts if name in targets)
+        key: object = frozenset(targets for targets in parts if name in targets)
+        if isinstance(stats, ByNode):
+            key = id(stats.for_node(name))
         if key not in found:
             found[key] = len(first)
             first.append(name)

@@ -14,6 +14,7 @@ from polydag.scores.discrete.k2 import K2
 from polydag.scores.families import Score
 from polydag.scores.gaussian.bge import BGe
 from polydag.scores.gaussian.bic import BIC
+from polydag.scores.mixed.conditional_gaussian import ConditionalGaussian
 from polydag.scores.mixed.degenerate_gaussian import DegenerateGaussian
 from polydag.scores.spec import Kind, ScoreSpec
 
@@ -24,6 +25,7 @@ SCORES: dict[str, type[Any]] = {
     "bds": BDs,
     "k2": K2,
     "dg": DegenerateGaussian,
+    "cg": ConditionalGaussian,
 }
 DEFAULTS: dict[Kind, str] = {"numbers": "bic", "labels": "bdeu", "mixed": "dg"}
 _COLUMNS: dict[Kind, str] = {
@@ -80,10 +82,10 @@ def make_score(name: str, statistics: Any, **options: Any) -> Score:
     ----------
     name : str
         A name in `SCORES`.
-    statistics : GaussianStats, CountTables, MixedStats, or Regimes of one of them
+    statistics : GaussianStats, CountTables, MixedStats, or Regimes of one of them; CellStats (cg)
         The data.
     **options
-        Options of the score: `penalty` (bic, dg), `alpha_mu`, `alpha_w`, `prior_matrix` (bge),
+        Options of the score: `penalty` (bic, dg, cg), `alpha_mu`, `alpha_w`, `prior_matrix` (bge),
         `equivalent_sample_size` (bdeu, bds).
         `equivalent_sample_size` (bdeu, bds).
     """

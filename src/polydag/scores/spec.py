@@ -16,13 +16,16 @@ from typing import Any, Literal, get_args
 from polydag.errors import UsageError
 from polydag.parameters import Constraint, check
 from polydag.scores.families import Score
-from polydag.stats import CountTables, GaussianStats, MixedStats, Regimes
+from polydag.stats import ByNode, CountTables, GaussianStats, MixedStats, Regimes
+from polydag.stats.cells import CellStats
 
 Kind = Literal["numbers", "labels", "mixed"]
+Needs = Literal["numbers", "labels", "mixed", "cells"]
 _STATISTICS: dict[str, tuple[type, str]] = {
     "numbers": (GaussianStats, "GaussianStats"),
     "labels": (CountTables, "DiscreteCounts"),
     "mixed": (MixedStats, "MixedStats"),
+    "cells": (CellStats, "CellStats"),
 }
 
 
@@ -57,6 +60,12 @@ class ScoreSpec:
         return kind
 
     @property
+    def needs(self) -> Needs:
+        """The statistics that it is made of: those of its kind, unless it declares others (`needs`)."""
+        needs: Needs = getattr(self.score, "needs", self.kind)
+        return needs
+
+    @property
     def standardised(self) -> bool:
         """Whether learners give it standardised columns, as a prior that has a scale needs."""
         return bool(getattr(self.score, "standardised", False))
@@ -73,8 +82,8 @@ class ScoreSpec:
 
     def make(self, statistics: Any, **options: Any) -> Score:
         """The score of some data; raises for statistics of the other kind and for wrong options."""
-        required, words = _STATISTICS[self.kind]
-        parts = statistics.parts.values() if isinstance(statistics, Regimes) else [statistics]
+        required, words = _STATISTICS[self.needs]
+        parts = statistics.parts.values() if isinstance(statistics, Regimes | ByNode) else [statistics]
         if not all(isinstance(part, required) for part in parts):
             raise UsageError(
                 f"The score {self.name} is for {self.kind} and needs {words}; "

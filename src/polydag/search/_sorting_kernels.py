@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Int = int | np.signedinteger
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner
 
 
-@njit(cache=True)
+@inner
 def descending(gain: Array) -> Index:
     """The order from the largest to the smallest, ties by place; a heap sort, quick to compile."""
     n = len(gain)
@@ -24,7 +21,7 @@ def descending(gain: Array) -> Index:
     return heap
 
 
-@njit(cache=True)
+@inner
 def _sink(heap: Index, gain: Array, at: Int, end: Int) -> None:
     """Restore the heap below one place; the root is what comes last in the order."""
     item = heap[at]
@@ -39,6 +36,6 @@ def _sink(heap: Index, gain: Array, at: Int, end: Int) -> None:
     heap[at] = item
 
 
-@njit(cache=True)
+@inner
 def _later(gain: Array, a: Int, b: Int) -> bool:
     return bool(gain[a] < gain[b] or (gain[a] == gain[b] and a > b))

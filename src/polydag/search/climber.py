@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Mask
 from polydag.knowledge import Masks
 from polydag.scores import Score
 from polydag.scores.gaussian.form import GaussianForm
 from polydag.search.boss.order_search import OrderSearch, first_order
 from polydag.search.ges.class_search import PHASES, EquivalenceSearch
-
-Mask = NDArray[np.bool_]
 
 
 class Climber:

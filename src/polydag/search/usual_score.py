@@ -7,12 +7,12 @@ from typing import Any
 from polydag.errors import UsageError
 from polydag.scores import Score, make_score
 from polydag.scores.penalty import Penalty
-from polydag.stats import CountTables, GaussianStats, Regimes
+from polydag.stats import ByNode, CountTables, GaussianStats, Regimes
 
 
 def as_score(source: Any, penalty: Penalty) -> Score:
     """The score itself, or the usual one of the statistics: BIC of numbers, BDeu of labels."""
-    inner = next(iter(source.parts.values())) if isinstance(source, Regimes) else source
+    inner = next(iter(source.parts.values())) if isinstance(source, Regimes | ByNode) else source
     if isinstance(inner, GaussianStats):
         return make_score("bic", source, penalty=penalty)
     if isinstance(inner, CountTables):

@@ -6,19 +6,32 @@ from typing import Any
 
 from polydag.data.checking.quality import require_usable
 from polydag.data.table import Kind
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
+from polydag.scores.spec import Needs
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Contents, Mixed, Source
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import ByNode, DiscreteCounts, GaussianStats, Regimes
+from polydag.stats.cells import CellStats
+from polydag.stats.regimes import Families
 
 Gaussian = GaussianStats | Regimes[GaussianStats]
 Discrete = DiscreteCounts | Regimes[DiscreteCounts]
 
 
-def statistics(X: Any, contents: Contents) -> Any:
+def statistics(X: Any, needs: Needs) -> Any:
     """The statistics that scores and tests for numbers, for labels or for both need."""
-    read = {"numbers": gaussian_statistics, "labels": discrete_counts, "mixed": mixed_statistics}
-    return read[contents](X)
+    read = {
+        "numbers": gaussian_statistics,
+        "labels": discrete_counts,
+        "mixed": mixed_statistics,
+        "cells": cell_statistics,
+    }
+    return read[needs](X)
+
+
+def scored_statistics(X: Any, needs: Needs) -> Any:
+    """The same for scores of families, which may differ by the child."""
+    return family_statistics(X) if needs == "numbers" else statistics(X, needs)
 
 
 def used_kinds(source: Source, contents: Contents) -> dict[str, Kind]:
@@ -38,6 +51,13 @@ def gaussian_statistics(X: Any, *, independent: bool = False) -> Gaussian:
     for part in parts:
         require_usable(part, independent=independent)
     return stats
+
+
+def family_statistics(X: Any) -> Families:
+    """The moments of a source for scores of families: each child's own, where they differ by child."""
+    common = gaussian_statistics(X)
+    found = as_source(X).family_moments()
+    return found if isinstance(found, ByNode) else common
 
 
 def discrete_counts(X: Any) -> Any:
@@ -68,6 +88,15 @@ def mixed_statistics(X: Any) -> Mixed:
     if whole.numbers.d:
         require_usable(whole.numbers)
     return stats
+
+
+def cell_statistics(X: Any) -> CellStats:
+    """Counts and moments per cell of labels, on request; without interventions."""
+    source = as_source(X)
+    mixed = mixed_statistics(source)
+    if isinstance(mixed, Regimes):
+        raise UsageError("The conditional Gaussian model does not use interventions. Use the score dg.")
+    return source.cells(mixed)
 
 
 def _require_numbers(source: Source) -> None:

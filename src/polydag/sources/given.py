@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from polydag.data.table import Kind
 from polydag.errors import DataError
-from polydag.sources.interface import Counts, Moments, Source
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.sources.interface import Contents, Counts, Mixed, Moments, Source
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.mixed import Levels
 
 
 class Given(Source):
@@ -15,11 +16,11 @@ class Given(Source):
 
     Parameters
     ----------
-    statistics : GaussianStats, DiscreteCounts, or Regimes of either
+    statistics : GaussianStats, DiscreteCounts, or Regimes of either; MixedStats
         What is known of the rows.
     """
 
-    def __init__(self, statistics: Moments | Counts) -> None:
+    def __init__(self, statistics: Moments | Counts | MixedStats) -> None:
         self.statistics = statistics
 
     @property
@@ -35,6 +36,9 @@ class Given(Source):
     @property
     def kinds(self) -> Mapping[str, Kind]:
         """Labels for counts, numbers for moments."""
+        if isinstance(self.statistics, MixedStats):
+            labels = self.statistics.levels
+            return {name: "discrete" if name in labels else "continuous" for name in self.names}
         return dict.fromkeys(self.names, "discrete" if self._are_counts else "continuous")
 
     @property
@@ -46,10 +50,40 @@ class Given(Source):
     def _are_counts(self) -> bool:
         stats = self.statistics
         first = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
-        return not isinstance(first, GaussianStats)
+        return not isinstance(first, (GaussianStats, MixedStats))
+
+    @property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """The labels among numbers."""
+        return dict.fromkeys(getattr(self.statistics, "levels", ()), "discrete") if self._are_mixed else {}
+
+    @property
+    def contents(self) -> Contents:
+        """What the columns hold; indicators of labels are scored as mixed columns are."""
+        return "mixed" if self._are_mixed else super().contents
+
+    @property
+    def _are_mixed(self) -> bool:
+        return isinstance(self.statistics, MixedStats)
+
+    def levels(self, labels: Sequence[str]) -> Levels:
+        """The labels of some columns."""
+        if not isinstance(self.statistics, MixedStats):
+            return super().levels(labels)
+        return {name: self.statistics.levels[name] for name in labels}
+
+    def mixed(self, levels: Levels) -> Mixed:
+        """The statistics, where they are moments of numbers and indicators."""
+        if isinstance(self.statistics, MixedStats):
+            return self.statistics.with_levels(levels)
+        if isinstance(self.statistics, GaussianStats) and not levels:
+            return MixedStats(self.names, {}, self.statistics)
+        return super().mixed(levels)
 
     def moments(self) -> Moments:
         """The statistics, where they are moments."""
+        if isinstance(self.statistics, MixedStats):
+            return self.statistics.moments
         if self._are_counts:
             raise DataError("These are counts of labels; this method needs numbers.")
         return self.statistics  # type: ignore[return-value]
@@ -63,4 +97,4 @@ class Given(Source):
 
 def is_statistics(X: object) -> bool:
     """Whether an object is sufficient statistics rather than rows."""
-    return isinstance(X, (GaussianStats, DiscreteCounts, Regimes))
+    return isinstance(X, (GaussianStats, DiscreteCounts, MixedStats, Regimes))

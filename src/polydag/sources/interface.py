@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from polydag.data.table import Kind
 from polydag.errors import UsageError
-from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.knowledge import Knowledge
+from polydag.stats import ByNode, DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.cells import CellStats
 from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
 if TYPE_CHECKING:
@@ -63,6 +65,15 @@ class Source(ABC):
     def moments(self) -> Moments:
         """Row count, mean and scatter; one of each per set of intervened variables, where these are known."""
 
+    def family_moments(self) -> Moments | ByNode:
+        """The same for learners that score families, where these may differ by the child; see `ByNode`."""
+        return self.moments()
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """What is known of the graph from where the rows come, such as causes that lie before all others."""
+        return None
+
     @abstractmethod
     def counts(self) -> Any:
         """Counts of labels: any column set's contingency table can be read off them (`CountTables`)."""
@@ -87,6 +98,12 @@ class Source(ABC):
         assert isinstance(moments, GaussianStats)  # changed rows have no interventions
         return MixedStats(self.names, levels, moments.select(indicator_names(self.names, levels)))
 
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels, on request, of rows whose moments are known."""
+        raise UsageError(
+            f"Moments per cell of labels need rows; {self.described} has none to give. Use the score dg."
+        )
+
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""
         raise UsageError(f"This learner needs rows, not statistics; {self.described} has no rows to give.")
@@ -98,6 +115,10 @@ class Source(ABC):
     def resampled(self, rng: np.random.Generator) -> Self:
         """A bootstrap resample: a source of the same sort over rows (or groups of rows) drawn anew."""
         raise UsageError(f"A bootstrap draws rows again, and {self.described} has no rows to draw.")
+
+    def completions(self) -> tuple[Source, ...]:
+        """The sources with what is missing drawn, where several draws were asked for; none otherwise."""
+        return ()
 
     @property
     def described(self) -> str:

@@ -9,19 +9,32 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.data.table import Kind
-from polydag.errors import UsageError
+from polydag.errors import DataError, UsageError
+from polydag.knowledge import Knowledge, knowledge_masks
+from polydag.orientation import consistent_extension
 from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.decorrelation import Decorrelation, decorrelate
+from polydag.rows.families import DIFFER, family_moments, strengths_given
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.links import NEIGHBOURS, Links
-from polydag.sources.interface import Counts, Source
+from polydag.scores import make_score
+from polydag.search.boss.search import boss
+from polydag.sources.interface import Contents, Counts, Source
 from polydag.sources.resampling import drawn_groups
 from polydag.sources.table import InMemory, as_frame
-from polydag.stats import GaussianStats
+from polydag.stats import ByNode, GaussianStats, MixedStats
+from polydag.stats.discrete import levels_of
+from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
+_LABELS = "Labels ({}) are decorrelated as indicators of their levels, as if these were Gaussian."
+_OWN_EACH = (
+    "BOSS, GES and posteriors decorrelate each column's family by its own correlation; before other methods, "
+    "subtract group means."
+)
+_ONE_FOR_ALL = "With labels among the columns, all are decorrelated by one correlation."
 MIN_BLOCKS = 10  # with fewer connected components, drawing these whole says little
 
 
@@ -52,6 +65,9 @@ class LinkedRows(Source):
         with h² estimated by restricted likelihood unless `share` gives it.
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on; these columns are not variables of the graph.
+    kinds : mapping of column to "continuous" or "discrete", optional
+        Words are labels, numbers are numbers unless this says that they are labels. A label is decorrelated
+        as the indicators of its levels, as if these were Gaussian.
     structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
@@ -108,6 +124,7 @@ class LinkedRows(Source):
         time: Any = None,
         covariance: Any = None,
         covariates: Any = None,
+        kinds: Mapping[str, Kind] | None = None,
         structure: str = "auto",
         correlation: float | None = None,
         share: float | None = None,
@@ -148,7 +165,22 @@ class LinkedRows(Source):
             network = Links.from_coordinates(points, neighbours)
         elif links is not None:
             network = _not_coordinates(links)
-        self.table = LinkedTable.of(own, network, covariates, time=time, places=points, covariance=covariance)
+        own, self._variables, self._levels = _with_labels(
+            own,
+            kinds or {},
+            (groups, time, *(covariates if isinstance(covariates, list | tuple) else [covariates])),
+        )
+        self.table = LinkedTable.of(
+            own,
+            network,
+            covariates,
+            time=time,
+            places=points,
+            covariance=covariance,
+            indicators=indicator_names(list(self._levels), self._levels),
+        )
+        if groups is not None and not isinstance(groups, str):
+            self.table = replace(self.table, labels=list(groups))
         self.settings: dict[str, Any] = {
             "structure": structure,
             "correlation": correlation,
@@ -172,12 +204,17 @@ class LinkedRows(Source):
     @property
     def names(self) -> tuple[str, ...]:
         """The variables."""
-        return self.table.names
+        return self._variables if self._levels else self.table.names
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """Numbers."""
-        return dict.fromkeys(self.names, "continuous")
+        """Numbers, unless they are words or declared as labels."""
+        return {name: "discrete" if name in self._levels else "continuous" for name in self.names}
+
+    @property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """All of them."""
+        return self.kinds
 
     @property
     def n(self) -> float:
@@ -191,20 +228,102 @@ class LinkedRows(Source):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The test of dependence, in a sentence."""
-        return (self.decorrelation_.summary,)
+        """The test of dependence, in a sentence, and what was taken for a property of the group."""
+        labels = (_LABELS.format(", ".join(self._levels)),) if self._levels else ()
+        return (self.decorrelation_.summary, *labels, *self._columns_note, *self._group_level_note)
+
+    @property
+    def _columns_note(self) -> tuple[str, ...]:
+        if not self._columns_differ:
+            return ()
+        own = pd.Series(self.decorrelation_.column_correlations, index=list(self.table.names))
+        own = own[~self.table.group_level]
+        return (
+            f"Columns differ in how alike linked rows are (from {own.min():.2f} in {own.idxmin()} to "
+            f"{own.max():.2f} in {own.idxmax()}; p = {self.decorrelation_.columns_p_value:.1g}). "
+            + (_ONE_FOR_ALL if self._levels else _OWN_EACH),
+        )
+
+    @property
+    def _group_level_note(self) -> tuple[str, ...]:
+        table = self.table
+        named = self._of_group
+        if not named:
+            return ()
+        groups = int(table.links.components.max()) + 1
+        return (
+            f"Column {', '.join(named)} is the same in all linked rows: a property of the group. It may be a "
+            "cause of the others, never their effect"
+            + ("." if self._levels else f"; what explains it is judged by {groups} groups."),
+        )
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """Columns of single rows are no causes of properties of their group."""
+        shared = self._of_group
+        single = [name for name in self.names if name not in shared]
+        if not shared:
+            return None
+        return Knowledge(forbidden=[(one, other) for one in single for other in shared])
+
+    @property
+    def _of_group(self) -> list[str]:
+        """The variables that are the same in all linked rows."""
+        alike = {name for name, same in zip(self.table.names, self.table.group_level, strict=True) if same}
+        return [name for name in self.names if alike.issuperset(indicator_names([name], self._levels))]
+
+    def levels(self, labels: Sequence[str]) -> Levels:
+        """The labels that occur in each of some columns."""
+        return {name: self._levels[name] for name in labels}
+
+    def mixed(self, levels: Levels) -> MixedStats:
+        """Moments of decorrelated numbers and of decorrelated indicators of labels."""
+        return MixedStats(self.names, self._levels, self.moments()).with_levels(levels)
 
     def moments(self) -> GaussianStats:
         """The moments of the decorrelated rows."""
         return self.decorrelation_.moments()
 
+    def family_moments(self) -> GaussianStats | ByNode:
+        """The same; for properties of the group, the moments of one row for each group.
+
+        Where columns differ in their correlation of linked rows, each one's own, given a first graph.
+        """
+        return self._family_moments
+
+    @cached_property
+    def _family_moments(self) -> GaussianStats | ByNode:
+        found = self.decorrelation_
+        first = family_moments(found)
+        if not self._columns_differ:
+            return first
+        known = None if self.knowledge is None else knowledge_masks(self.knowledge, self.table.names)
+        graph = boss(make_score("bic", first, penalty="auto"), knowledge=known)
+        dag = consistent_extension(graph.adjacency)
+        assert dag is not None  # the search stays within classes of DAGs
+        return family_moments(found, strengths_given(found, dag))
+
+    @property
+    def _columns_differ(self) -> bool:
+        """Whether each column has a strength of its own: where "auto" found one for all links."""
+        free = self.settings["structure"] == "auto" and self.settings["correlation"] is None
+        return free and self.decorrelation_.columns_p_value < DIFFER
+
     def counts(self) -> Counts:
         """Refused: labels cannot be decorrelated."""
-        raise UsageError("Linked rows are decorrelated as numbers. Use a score or test for numbers.")
+        raise UsageError(
+            "Linked rows are decorrelated as numbers. Use a score or test for numbers, or for mixed columns "
+            "(criterion='dg', test='dg')."
+        )
+
+    @property
+    def contents(self) -> Contents:
+        """What the columns hold; labels have moments of indicators only, as mixed columns do."""
+        return "mixed" if self._levels else "numbers"
 
     def rows(self) -> pd.DataFrame:
         """The decorrelated rows."""
-        return pd.DataFrame(self.decorrelation_.rows(), columns=list(self.names))
+        return pd.DataFrame(self.decorrelation_.rows(), columns=list(self.table.names))
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """Whole groups drawn with replacement; or, in a network of few components, decorrelated rows."""
@@ -217,13 +336,52 @@ class LinkedRows(Source):
         centre = self.table.values - fitted.precision.correlate(independent)
         return self._with(replace(self.table, values=centre + fitted.precision.correlate(drawn)))
 
-    def _with(self, table: LinkedTable) -> Self:
+    def as_independent(self) -> Self:
+        """The same rows with their links ignored, as a learner for independent rows would take them."""
+        return self._with(self.table, structure="independent", correlation=None)
+
+    def decorrelated_by(self, found: Decorrelation) -> Self:
+        """The same rows with another estimate of their correlation, such as one that goes with a graph."""
+        again = self._with(self.table)
+        again.__dict__["decorrelation_"] = found
+        return again
+
+    def _with(self, table: LinkedTable, **changes: Any) -> Self:
         again = object.__new__(type(self))
-        again.table, again.settings = table, self.settings
+        again.table, again.settings = table, {**self.settings, **changes}
+        again._variables, again._levels = self._variables, self._levels
         return again
 
 
-def _drawn_components(table: LinkedTable, drawn: Sequence[NDArray[np.int64]]) -> LinkedTable:
+def _with_labels(
+    data: Any, kinds: Mapping[str, Kind], others: Sequence[Any]
+) -> tuple[Any, tuple[str, ...], dict[str, tuple[Hashable, ...]]]:
+    """The table with indicators in place of labels, its variables, and the levels of labels.
+
+    `others` name columns that are no variables. Without labels the table stays as it is.
+    """
+    if not hasattr(data, "columns") and not kinds:
+        return data, (), {}
+    frame = as_frame(data)
+    taken = {name for name in others if isinstance(name, str)}
+    names = [str(name) for name in frame.columns]
+    if unknown := [name for name in kinds if name not in names]:
+        raise DataError(f"There is no column {unknown[0]} whose kind is given.")
+    frame = frame.set_axis(names, axis="columns")
+    variables = [name for name in names if name not in taken]
+    words = [name for name in variables if frame[name].dtype.kind not in "iufbM" and name not in kinds]
+    labels = [name for name in variables if name in words or kinds.get(name) == "discrete"]
+    if not labels:
+        return data, (), {}
+    levels = {name: levels_of(frame[name]) for name in labels}
+    if single := [name for name, own in levels.items() if len(own) < 2]:
+        raise DataError(f"Column {single[0]} has only one level: it is constant. Leave it out.")
+    expanded = with_indicators(frame[variables], levels)
+    rest = frame[[name for name in names if name in taken]]
+    return pd.concat([expanded, rest], axis="columns"), tuple(variables), levels
+
+
+def _drawn_components(table: LinkedTable, drawn: Sequence[Index]) -> LinkedTable:
     """The table of components drawn with replacement, each of them linked as it was."""
     rows = np.concatenate(drawn)
     place = np.empty(table.links.n, dtype=np.int64)
@@ -254,12 +412,13 @@ def _drawn_components(table: LinkedTable, drawn: Sequence[NDArray[np.int64]]) ->
         links=links,
         covariates=None if table.covariates is None else table.covariates[rows],
         index=None,
+        labels=None,
         places=None if table.places is None else table.places[rows],
         covariance=None if table.covariance is None else _drawn_covariance(table.covariance, drawn),
     )
 
 
-def _drawn_covariance(covariance: Any, drawn: Sequence[NDArray[np.int64]]) -> Any:
+def _drawn_covariance(covariance: Any, drawn: Sequence[Index]) -> Any:
     """The covariance of components drawn with replacement; different draws are independent."""
     from scipy.sparse import block_diag
 
@@ -283,7 +442,7 @@ def _not_coordinates(links: Any) -> Any:
     return links
 
 
-def _coordinates(data: Any, coordinates: Any) -> tuple[Any, NDArray[np.float64]]:
+def _coordinates(data: Any, coordinates: Any) -> tuple[Any, Array]:
     """The table without its columns of coordinates, and the coordinates."""
     if isinstance(coordinates, str):
         coordinates = [coordinates]

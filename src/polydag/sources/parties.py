@@ -8,15 +8,16 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.each_party import for_each_party
+from polydag.federated.methods.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
 from polydag.federated.methods.counts import COUNTS, summed_counts
 from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
@@ -26,13 +27,31 @@ from polydag.federated.session import Outcome, one_after_the_other
 from polydag.parameters import check, one_of, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
-from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds, united_levels
-from polydag.sources.gaps import INCOMPLETE, gaps_by_party, gaps_note, summed_gaps
+from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds, levels_of_each, united_levels
+from polydag.sources.columns.party_cells import PartyCells
+from polydag.sources.columns.spellings import spelling_notes
+from polydag.sources.gaps.moments import (
+    ALLOWED,
+    MULTIPLE,
+    constant_columns,
+    gaps_by_party,
+    gaps_note,
+    separate_moments,
+    summed_gaps,
+)
+from polydag.sources.gaps.structural_em import DRAWS, NOT_TESTWISE, ScaledTables, expected_counts, turns_note
 from polydag.sources.interface import Contents, Mixed, Moments, Source
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
-from polydag.stats.incomplete import How
+from polydag.stats.cells import CellRows, CellStats
+from polydag.stats.discrete import counted
+from polydag.stats.gaps.available import AvailableTables
+from polydag.stats.gaps.draws import drawn_parameters
+from polydag.stats.gaps.incomplete import How
+from polydag.stats.gaps.label_draws import Network
 from polydag.stats.mixed import Levels, indicator_names, with_indicators
+
+_TURNS = 3  # of structural EM, each of which is a search
 
 
 class Parties(Source):
@@ -110,6 +129,7 @@ class Parties(Source):
         self._outcomes: list[Outcome] = []
         self._site_notes: tuple[str, ...] = ()  # how the parties compare, and what was done about it
         self._mixed: MixedStats | None = None
+        self._spellings: tuple[str, ...] = ()
         self._mixed_notes: tuple[str, ...] = ()
         self.gaps_notes: tuple[str, ...] = ()
 
@@ -160,7 +180,7 @@ class Parties(Source):
             for party, notes in outcome.notes.items()
             for note in notes
         ]
-        found = [*own, *seen, *self._site_notes, *self._mixed_notes, *self.gaps_notes]
+        found = [*own, *self._spellings, *seen, *self._site_notes, *self._mixed_notes, *self.gaps_notes]
         return tuple(dict.fromkeys(found))
 
     @property
@@ -203,21 +223,48 @@ class Parties(Source):
     def _gaps_allowed(self) -> str:
         """How all parties handle missing values, where that gives moments in spite of them; else empty."""
         ways = {getattr(source, "missing", "error") for source in self.parties.values()}
-        return ways.pop() if len(ways) == 1 and ways <= set(INCOMPLETE) else ""
+        return ways.pop() if len(ways) == 1 and ways <= set(ALLOWED) else ""
 
     @cached_property
     def has_gaps(self) -> bool:
         """Whether values or whole columns are missing, and moments are to be had in spite of that."""
+        return self._gaps_allowed not in ("", MULTIPLE) and self._lacks_values
+
+    @property
+    def _lacks_values(self) -> bool:
         sources: Any = self.parties.values()
-        return bool(self._gaps_allowed) and any(
-            source.has_gaps or set(source.names) != set(self.names) for source in sources
+        return any(source.lacks_values or set(source.names) != set(self.names) for source in sources) or any(
+            constant_columns(source.rows()).any() for source in sources
         )
+
+    def completions(self) -> tuple[Self, ...]:
+        """For `missing="multiple"` at all parties: each draws what its own rows lack, from a common Gaussian.
+
+        The Gaussian is fitted by EM, one masked sum for each pass over the rows. Its parameters, which all
+        parties see, are drawn once for each completion.
+        """
+        if self._gaps_allowed != MULTIPLE or not self._lacks_values:
+            return ()
+        sources: Mapping[str, Any] = self.parties
+        levels = self.levels([name for name, kind in self.kinds.items() if kind == "discrete"])
+        stats = self._incomplete(levels)
+        first = next(iter(sources.values()))
+        rng, centred = np.random.default_rng(first.random_state), self.site_effects != "none"
+        found = []
+        for _ in range(first.n_imputations):
+            parameters = drawn_parameters(stats, rng)
+            own = {
+                party: source.completed(levels, parameters, rng, names=self.names, centred=centred)
+                for party, source in sources.items()
+            }
+            found.append(self.with_parties(own))
+        return tuple(found)
 
     @property
     def contents(self) -> Contents:
-        """What the columns hold; labels with gaps are scored by moments, as mixed columns are."""
+        """What the columns hold; test-wise, labels with gaps are scored by moments, as mixed columns are."""
         found = super().contents
-        return "mixed" if found == "labels" and self.has_gaps else found
+        return "mixed" if found == "labels" and self.has_gaps and self._gaps_allowed == "testwise" else found
 
     def _incomplete(self, levels: Levels) -> GaussianStats:
         """Moments of rows with gaps, by masked sums, one for each pass over the rows."""
@@ -236,15 +283,31 @@ class Parties(Source):
             assert isinstance(found, GaussianStats)
             return found
 
+        self._compare_units(frames, [name for name in self.names if name not in levels])
         names = indicator_names(self.names, levels)
         centred = self.site_effects != "none"
-        own = summed_gaps(frames, names, cast(How, self._gaps_allowed), total, centred=centred)
+        how: How = "testwise" if self._gaps_allowed == "testwise" else "em"
+        own = summed_gaps(frames, names, how, total, centred=centred)
         self.gaps_notes = (*gaps_by_party(frames, names), gaps_note(own, self._gaps_allowed))
         return own.stats
 
+    def _compare_units(self, frames: Mapping[str, pd.DataFrame], numbers: list[str]) -> None:
+        """One masked sum of means and variances of what is there, by which other units are noticed."""
+        if numbers:
+            own = {party: separate_moments(frame, numbers) for party, frame in frames.items()}
+            self._outcomes.append(summed_moments(own, self.privacy, min_rows=self.min_rows)[1])
+
     def levels(self, labels: Sequence[str]) -> Levels:
         """The labels that occur at some party, compared in the open."""
-        return united_levels(self.parties, labels)
+        each = levels_of_each(self.parties, labels)
+        self._compare_spellings(each)
+        return united_levels(each, labels)
+
+    def _compare_spellings(self, each: Mapping[str, Levels]) -> None:
+        """Notes on labels that may be the same, written in another way."""
+        for column in dict.fromkeys(name for own in each.values() for name in own):
+            own = {party: levels[column] for party, levels in each.items() if column in levels}
+            self._spellings += spelling_notes(column, own)
 
     def mixed(self, levels: Levels) -> Mixed:
         """The sum of the parties' moments of numbers and of indicators of labels; asked for once."""
@@ -252,7 +315,11 @@ class Parties(Source):
             self._mixed = MixedStats(self.names, levels, self._incomplete(levels))
         if self._mixed is None:
             # Parties with indicators in place of labels: what is done for numbers is done for them.
-            expanded = self.transformed(partial(with_indicators, levels=levels))
+            expanded = (
+                self.with_parties(for_each_party(self.parties, partial(_indicator_moments, levels=levels)))
+                if self.privacy.epsilon is None
+                else self.transformed(partial(with_indicators, levels=levels))  # noise is added to rows
+            )
             names = indicator_names(self.names, levels)
             moments = expanded.moments()
             assert isinstance(moments, GaussianStats)  # changed rows have no interventions
@@ -261,16 +328,74 @@ class Parties(Source):
             self._mixed_notes = expanded.notes
         return self._mixed
 
-    def counts(self) -> PartyCounts:
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels, summed over the parties when they are asked for."""
+        if self.privacy.epsilon is not None:
+            raise UsageError("Differential privacy goes with moments of the whole. Use the score dg.")
+        if self.has_gaps:
+            raise UsageError(
+                "Moments per cell need complete rows. Use the degenerate Gaussian (criterion='dg', "
+                "test='dg'), or missing='drop'."
+            )
+        if self.site_effects not in ("means", "none"):
+            raise UsageError(
+                f"The conditional Gaussian goes with site_effects 'means' or 'none', not with "
+                f"{self.site_effects!r}."
+            )
+        rows = for_each_party(self.parties, lambda source: self._cell_party(source, mixed))
+        labels = tuple(i for i, name in enumerate(mixed.names) if name in mixed.levels)
+        names = tuple(mixed.names[i] for i in labels)
+        codes = {party: own.rows.codes[list(labels)].T for party, own in rows.items()}
+        levels = tuple(tuple(mixed.levels[name]) for name in names)
+        own = {party: counted(names, levels, part) for party, part in codes.items()}
+
+        def table(columns: tuple[int, ...]) -> Array:
+            if not columns:
+                return np.array([float(sum(part.n for part in own.values()))])
+            (found,) = self.asked([tuple(labels.index(i) for i in columns)], own, names)
+            return np.asarray(found)
+
+        def summed(columns: tuple[int, ...], numbers: tuple[int, ...], cells: Index) -> tuple[Array, Array]:
+            sizes, scatter, outcome = summed_cells(
+                rows,
+                mixed.names,
+                CellQuestion(columns, numbers, cells),
+                self.privacy,
+                min_rows=self.min_rows,
+            )
+            about = " × ".join(mixed.names[i] for i in columns) or "all rows"
+            told = {name: f"{name} in {len(cells)} cells of {about}" for name in CELL_ARRAYS}
+            named = outcome.disclosure["name"].replace(told)
+            self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=named)))
+            return sizes, scatter
+
+        total = sum(part.n for part in own.values()) if labels else self.n
+        whole = replace(mixed.moments, n=float(total), mass=float(total))
+        numbers = tuple(i for i in range(mixed.d) if i not in labels)
+        return CellStats(replace(mixed, moments=whole), PartyCells(table, summed, numbers))
+
+    def _cell_party(self, source: Source, mixed: MixedStats) -> CellsParty:
+        """A party's rows in common units, about its own means where parties are centred."""
+        frame = source.rows()[list(mixed.names)]
+        numbers = [name for name in mixed.names if name not in mixed.levels]
+        if self.site_effects == "means" and numbers:
+            common = dict(zip(mixed.moments.names, mixed.moments.mean, strict=True))
+            shift = {name: frame[name] - frame[name].mean() + common[name] for name in numbers}
+            frame = frame.assign(**shift)
+        return CellsParty(mixed.names, CellRows.of(frame, mixed), _indicator_moments(source, mixed.levels))
+
+    def counts(self) -> Any:
         """Contingency tables of any column sets, summed over the parties when they are asked for."""
         return self._counts
 
     @cached_property
-    def _counts(self) -> PartyCounts:
+    def _counts(self) -> Any:
         if self.privacy.epsilon is not None:
             raise UsageError(
                 "Differential privacy goes with moments of numbers; counts of labels have none yet."
             )
+        if self.has_gaps:
+            return self._counts_of_gaps()
         own: dict[str, DiscreteCounts] = {}
         for party, counts in for_each_party(self.parties, lambda source: source.counts()).items():
             if isinstance(counts, Regimes):
@@ -278,15 +403,42 @@ class Parties(Source):
                     "Over parties, interventions go with numbers; counts of labels have none yet."
                 )
             own[party] = _select(counts, self.names)
+        self._compare_spellings(
+            {party: dict(zip(part.names, part.levels, strict=True)) for party, part in own.items()}
+        )
         if self.site_effects != "none":
             self._site_notes += (NOT_FOR_LABELS,)
         return PartyCounts(_common_levels(own), self)
 
-    def asked(self, sets: Sequence[tuple[int, ...]], own: Mapping[str, DiscreteCounts]) -> list[Any]:
+    def _counts_of_gaps(self) -> Any:
+        """Counts of labels with missing values; each turn of structural EM is several masked sums."""
+        if self._gaps_allowed != "em":
+            raise UsageError(NOT_TESTWISE)
+        levels = self.levels(self.names)
+        sources: Mapping[str, Any] = self.parties
+        rows = for_each_party(sources, lambda source: source.label_rows(levels, self.names))
+        seen = PartyCounts({party: own.with_missing() for party, own in rows.items()}, self)
+        available = AvailableTables(seen, self.n)
+
+        def drawn(model: Network) -> ScaledTables:
+            completed = {party: own.completed(model) for party, own in rows.items()}
+            return ScaledTables(PartyCounts(completed, self), 1 / DRAWS)
+
+        found = expected_counts(available, drawn, max_turns=_TURNS)
+        self.gaps_notes = (turns_note(found),)
+        return found.counts
+
+    def asked(
+        self,
+        sets: Sequence[tuple[int, ...]],
+        own: Mapping[str, DiscreteCounts],
+        columns_of: Sequence[str] | None = None,
+    ) -> list[Any]:
         """The summed contingency tables of some column sets: one question to all parties."""
+        called = self.names if columns_of is None else columns_of
         tables, outcome = summed_counts(own, sets, self.privacy, min_rows=self.min_rows)
         # What a search asks for depends on the answers before: the questions themselves are shown.
-        asked = "; ".join(" × ".join(self.names[column] for column in columns) for columns in sets)
+        asked = "; ".join(" × ".join(called[column] for column in columns) for columns in sets)
         names = outcome.disclosure["name"].replace(COUNTS, f"{COUNTS} of {asked}")
         self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=names)))
         return list(tables)
@@ -308,6 +460,30 @@ class Parties(Source):
         """Every party changes its own rows."""
         changed = for_each_party(self.parties, lambda source: source.transformed(change))
         return self.with_parties(changed)
+
+    def ranked(self, columns: Sequence[str]) -> Parties:
+        """Normal scores of ranks over all parties in place of some columns of numbers.
+
+        How values are distributed is counted on a common grid, by two to five masked sums.
+        """
+        from polydag.sources.party_columns import ranked
+
+        return ranked(self, columns)
+
+    def discretized(self, how: str) -> Parties:
+        """Numbers cut into levels at common points: "quantile:4" or "interval:4".
+
+        The points are those of all rows, to within a cell of the grid of `ranked`.
+        """
+        from polydag.sources.party_columns import discretized
+
+        return discretized(self, how)
+
+    def with_columns_of(self, parties: Mapping[str, Source]) -> Self:
+        """The same parties with other columns; what has been summed for these stays known."""
+        again = self.with_parties(parties)
+        again._outcomes = list(self._outcomes)
+        return again
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """Every party draws its own rows again; what leaves it are sums, as before."""
@@ -364,14 +540,14 @@ class PartyCounts:
         return next(iter(self._own.values())).levels
 
     @property
-    def arities(self) -> NDArray[np.int64]:
+    def arities(self) -> Index:
         """The number of levels of each variable."""
         return next(iter(self._own.values())).arities
 
     @property
     def n(self) -> float:
         """The number of rows of all parties."""
-        return self._parties.n
+        return sum(own.n for own in self._own.values())
 
     @property
     def d(self) -> int:
@@ -382,7 +558,7 @@ class PartyCounts:
         """The same counts with other (larger) sets of levels."""
         return PartyCounts({p: own.with_levels(levels) for p, own in self._own.items()}, self._parties)
 
-    def tables(self, sets: Sequence[tuple[int, ...]]) -> list[NDArray[np.float64]]:
+    def tables(self, sets: Sequence[tuple[int, ...]]) -> list[Array]:
         """The contingency table of each set of columns, one axis per column; one question to all parties."""
         return self._parties.asked(sets, self._own)
 
@@ -397,6 +573,16 @@ def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...])
         f"{party}: its columns are not those of the other parties: it {' and '.join(parts)}. "
         "Leave out what not all have (--columns on the command line), or add it."
     )
+
+
+def _indicator_moments(source: Source, levels: Levels) -> GaussianStats:
+    """A party's moments of numbers and of indicators of labels."""
+    found = source.mixed(levels)
+    if isinstance(found, Regimes):
+        raise UsageError(
+            "Over parties, interventions go with numbers; labels among the columns have none yet."
+        )
+    return found.moments
 
 
 def aligned(stats: Moments, names: tuple[str, ...]) -> Moments:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from polydag.arrays import Index
 
 
-def draw_rows(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_rows(n: int, rng: np.random.Generator) -> Index:
     """Row numbers drawn with replacement, as many as there are rows."""
     return rng.integers(0, n, n)
 
 
-def draw_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> Index:
     """The rows of groups drawn with replacement, as many as there are groups; a group comes whole."""
     return np.concatenate(drawn_groups(labels, rng))
 
 
-def drawn_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def drawn_groups(labels: Sequence[Hashable], rng: np.random.Generator) -> list[Index]:
     """As `draw_groups`, one array of rows per drawn group: a group that is drawn twice comes twice."""
     members: dict[Hashable, list[int]] = {}
     for row, label in enumerate(labels):

@@ -16,16 +16,29 @@ from polydag.data.reading import from_frame
 from polydag.data.table import Kind, Missing
 from polydag.data.table import Table as ReadTable
 from polydag.errors import DataError, UsageError
-from polydag.parameters import check, one_of
-from polydag.sources.gaps import INCOMPLETE, centred_gaps, gaps_note
-from polydag.sources.interface import Contents, Counts, Mixed, Moments, Source
+from polydag.parameters import check, one_of, whole
+from polydag.sources.gaps.completion import completed
+from polydag.sources.gaps.moments import ALLOWED, INCOMPLETE, MULTIPLE, centred_gaps, gaps_note
+from polydag.sources.gaps.structural_em import (
+    NOT_TESTWISE,
+    LabelRows,
+    expected_counts,
+    missing_note,
+    turns_note,
+)
+from polydag.sources.interface import Contents, Mixed, Moments, Source
 from polydag.sources.resampling import draw_groups, draw_rows
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats.cells import CellRows, CellStats
 from polydag.stats.discrete import levels_of
-from polydag.stats.incomplete import How, incomplete_moments
-from polydag.stats.mixed import Levels, with_indicators
+from polydag.stats.gaps.available import AvailableTables
+from polydag.stats.gaps.draws import Parameters, drawn_parameters
+from polydag.stats.gaps.incomplete import How, incomplete_moments
+from polydag.stats.mixed import Levels, indicator_names, with_indicators
 
 NOTHING_SET = "none"
+N_IMPUTATIONS = 20
+_TURNS = 10  # of structural EM
 
 
 class InMemory(Source):
@@ -37,19 +50,26 @@ class InMemory(Source):
         One row per observation.
     kinds : mapping of column to "continuous" or "discrete", optional
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
-    missing : {"error", "drop", "impute", "testwise", "em"}
+    missing : {"error", "drop", "impute", "testwise", "em", "multiple"}
         What to do about missing values: stop; drop their rows; fill in means and most frequent labels, which
-        shrinks variances; take each pair's covariance from the rows that have both; or take the moments that
-        a Gaussian leads to expect (EM). The last two give moments only: for labels, use a score for mixed
-        columns.
-    interventions : str or sequence of iterables of names, optional
+        shrinks variances; take each pair's covariance from the rows that have both; take the moments that
+        a Gaussian leads to expect (EM), or for labels the counts that a network does (structural EM); or
+        learn from several tables with what is missing drawn.
+    interventions : str, or sequence, optional
         Which variables were set by intervention in each row: a column that holds "none", a name, or several
-        names joined by "+"; or one collection of names per row.
+        names joined by "+"; several such columns, of which each row's names are collected; or one entry per
+        row, which is such a word or a collection of names.
     blocks : sequence, optional
         A label per row. A bootstrap draws whole blocks instead of single rows.
+    n_imputations : int
+        How many tables are drawn, for `missing="multiple"`.
+    random_state : int, optional
+        The seed of these draws.
     """
 
     missing: str = "error"
+    n_imputations: int = N_IMPUTATIONS
+    random_state: int | None = None
     gaps_notes: tuple[str, ...] = ()
 
     def __init__(
@@ -58,26 +78,31 @@ class InMemory(Source):
         *,
         kinds: Mapping[str, Kind] | None = None,
         missing: str = "error",
-        interventions: str | Sequence[Iterable[object]] | None = None,
+        interventions: str | Sequence[str | Iterable[object]] | None = None,
         blocks: Sequence[Hashable] | None = None,
+        n_imputations: int = N_IMPUTATIONS,
+        random_state: int | None = None,
     ) -> None:
         own = data.frame if isinstance(data, ReadTable) else table_of(data)
         self._kinds = dict(data.kinds) if isinstance(data, ReadTable) else None
         told = {name: data.kinds[name] for name in data.declared} if isinstance(data, ReadTable) else {}
         self._notes = tuple(data.notes) if isinstance(data, ReadTable) else ()
         self._targets: list[list[str]] | None = None
-        if isinstance(interventions, str):
-            own, self._targets = _targets_from_column(own, interventions)
+        if interventions is not None:
+            columns = _intervention_columns(interventions, len(own))
+            if columns:
+                own, self._targets = _targets_from_columns(own, columns)
+            else:
+                self._targets = _targets_by_row(interventions)
             if self._kinds is not None:
-                self._kinds.pop(interventions, None)
-        elif interventions is not None:
-            self._targets = _checked_targets(interventions)
+                self._kinds = {name: kind for name, kind in self._kinds.items() if name not in columns}
         require_columns(own)
         self._declared: dict[str, Kind] = {**told, **(kinds or {})}
         if kinds is not None:
             own, self._kinds = _with_kinds(own, {**(self._kinds or {}), **kinds})
-        check("missing", missing, one_of("error", "drop", "impute", *INCOMPLETE))
-        self.missing = missing
+        check("missing", missing, one_of("error", "drop", "impute", *ALLOWED))
+        check("n_imputations", n_imputations, whole(least=2))
+        self.missing, self.n_imputations, self.random_state = missing, n_imputations, random_state
         if missing in ("drop", "impute"):
             own = self._settle(own, missing, dropping=blocks is not None or self._targets is not None)
         if blocks is not None and len(blocks) != len(own):
@@ -148,14 +173,52 @@ class InMemory(Source):
 
     @property
     def contents(self) -> Contents:
-        """What the columns hold; labels with gaps are scored by moments, as mixed columns are."""
+        """What the columns hold; test-wise, labels with gaps are scored by moments, as mixed columns are."""
         found = super().contents
-        return "mixed" if found == "labels" and self.has_gaps else found
+        return "mixed" if found == "labels" and self.has_gaps and self.missing == "testwise" else found
 
     @property
     def has_gaps(self) -> bool:
         """Whether values are missing, and moments are to be had in spite of that."""
-        return self.missing in INCOMPLETE and bool(as_frame(self._data).isna().to_numpy().any())
+        return self.missing in INCOMPLETE and self.lacks_values
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether values are missing."""
+        return bool(as_frame(self._data).isna().to_numpy().any())
+
+    def completions(self) -> tuple[Self, ...]:
+        """For `missing="multiple"`: tables with what is missing drawn from a Gaussian fitted by EM."""
+        if self.missing != MULTIPLE or not self.lacks_values:
+            return ()
+        levels = self.levels([name for name, kind in self.kinds.items() if kind == "discrete"])
+        stats = self._incomplete(levels)
+        rng = np.random.default_rng(self.random_state)
+        return tuple(
+            self.completed(levels, drawn_parameters(stats, rng), rng) for _ in range(self.n_imputations)
+        )
+
+    def completed(
+        self,
+        levels: Levels,
+        parameters: Parameters,
+        rng: np.random.Generator,
+        *,
+        names: Sequence[str] | None = None,
+        centred: bool = False,
+    ) -> Self:
+        """The table with what is missing drawn, about the means of what is there where rows are centred."""
+        own = {name: levels[name] for name in self.names if name in levels}
+        columns = self.names if names is None else tuple(names)
+        centre: Any = 0.0
+        if centred:
+            frame = self.gaps(own).reindex(columns=list(indicator_names(columns, levels)))
+            centre = centred_gaps(frame)[1]
+        filled = completed(self._typed[0], levels, parameters, rng, names=columns, centre=centre)
+        again = self.with_data(filled)
+        again._kinds = {name: "discrete" if name in levels else "continuous" for name in columns}
+        again._declared, again.missing = self._declared, "error"
+        return again
 
     def gaps(self, levels: Levels) -> pd.DataFrame:
         """The numbers, and indicators of labels, with what is missing."""
@@ -171,7 +234,8 @@ class InMemory(Source):
     def _incomplete(self, levels: Levels) -> GaussianStats:
         frame = self.gaps(levels)
         rows, shift = centred_gaps(frame)
-        own = incomplete_moments(lambda change: change(rows), tuple(frame.columns), cast(How, self.missing))
+        how: How = "testwise" if self.missing == "testwise" else "em"
+        own = incomplete_moments(lambda change: change(rows), tuple(frame.columns), how)
         self.gaps_notes = (gaps_note(own, self.missing),)
         return replace(own.stats, mean=own.stats.mean + shift)
 
@@ -183,16 +247,29 @@ class InMemory(Source):
             return GaussianStats.from_data(self._data)
         return Regimes.from_data(self._data, self._targets, GaussianStats.from_data)
 
-    def counts(self) -> Counts:
+    def counts(self) -> Any:
         """The distinct rows and how often each occurs."""
         if self.has_gaps:
-            raise UsageError(
-                f"Counts need complete rows; missing={self.missing!r} gives moments. Use a score or test for "
-                "mixed columns (score='dg', test='dg'), or missing='drop'."
-            )
+            return self._counts_of_gaps
         if self._targets is None:
             return DiscreteCounts.from_data(self._data)
         return Regimes.from_data(self._data, self._targets, DiscreteCounts.from_data)
+
+    @cached_property
+    def _counts_of_gaps(self) -> Any:
+        """Counts of labels with missing values, by structural EM."""
+        if self.missing != "em":
+            raise UsageError(NOT_TESTWISE)
+        rows = self.label_rows(self.levels(self.names), self.names)
+        self.gaps_notes = (missing_note(rows),)
+        first = AvailableTables(rows.with_missing(), self.n)
+        found = expected_counts(first, rows.expected, max_turns=_TURNS)
+        self.gaps_notes += (turns_note(found),)
+        return found.counts
+
+    def label_rows(self, levels: Levels, names: Sequence[str]) -> LabelRows:
+        """The positions of labels in their levels, with what is missing."""
+        return LabelRows.of(self._typed[0], levels, names)
 
     def levels(self, labels: Sequence[str]) -> Levels:
         """The labels that occur in each of some columns."""
@@ -209,6 +286,15 @@ class InMemory(Source):
 
         frame = self._typed[0]
         return build(frame) if self._targets is None else Regimes.from_data(frame, self._targets, build)
+
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels."""
+        if self.has_gaps:
+            raise UsageError(
+                f"Moments per cell need complete rows; missing={self.missing!r} gives moments of the whole. "
+                "Use the degenerate Gaussian (criterion='dg', test='dg'), or missing='drop'."
+            )
+        return CellStats(mixed, CellRows.of(self._typed[0], mixed))
 
     def rows(self) -> pd.DataFrame:
         """The rows as a DataFrame."""
@@ -234,10 +320,22 @@ class InMemory(Source):
     def with_data(self, data: Any) -> Self:
         """The same rows with other contents: columns recoded, for example."""
         again = object.__new__(type(self))
-        again._kinds, again._declared, again.missing = None, {}, self.missing
+        again._kinds, again._declared = None, {}
+        again._keep_gaps_of(self)
         again._notes, again._blocks = self._notes, self._blocks
         again._targets, again._data = self._targets, data
         return again
+
+    def with_columns(self, changed: Mapping[str, pd.Series[Any]], kind: Kind) -> Self:
+        """The table with some columns replaced, all of which have one kind."""
+        again = self.with_data(self._typed[0].assign(**changed))
+        again._kinds = {**self.kinds, **dict.fromkeys(changed, kind)}
+        again._declared = {**self._declared, **dict.fromkeys(changed, kind)}
+        return again
+
+    def _keep_gaps_of(self, other: InMemory) -> None:
+        self.missing, self.n_imputations = other.missing, other.n_imputations
+        self.random_state = other.random_state
 
     def transformed(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """The table after a change of its rows."""
@@ -252,7 +350,7 @@ class InMemory(Source):
         typed, again._kinds = self._typed
         whole = self._data if _is_array(self._data) else typed
         again._declared, again._notes, again._blocks = self._declared, self._notes, None
-        again.missing = self.missing
+        again._keep_gaps_of(self)
         again._targets = None if self._targets is None else [self._targets[row] for row in drawn]
         whole = with_levels(whole)
         again._data = (
@@ -288,30 +386,36 @@ def targets_of(words: Iterable[object]) -> list[list[str]]:
     return [[] if cell == NOTHING_SET else [part.strip() for part in cell.split("+")] for cell in cells]
 
 
-def _targets_from_column(data: Any, column: str) -> tuple[pd.DataFrame, list[list[str]]]:
+def _intervention_columns(interventions: str | Sequence[object], n: int) -> list[str]:
+    """The columns that name what was set; none where there is an entry for each row."""
+    if isinstance(interventions, str):
+        return [interventions]
+    words = all(isinstance(own, str) for own in interventions)
+    return [str(own) for own in interventions] if words and len(interventions) != n else []
+
+
+def _targets_from_columns(data: Any, columns: Sequence[str]) -> tuple[pd.DataFrame, list[list[str]]]:
     frame = as_frame(data)
-    if column not in {str(name) for name in frame.columns}:
-        raise DataError(f"There is no column {column} that names the interventions.")
-    targets = targets_of(frame[column])
-    left = frame.drop(columns=column)
+    if lost := [name for name in columns if name not in {str(own) for own in frame.columns}]:
+        raise DataError(f"There is no column {lost[0]} that names the interventions.")
+    left = frame.drop(columns=list(columns))
     known = {str(name) for name in left.columns}
-    for row, own in enumerate(targets, start=1):
-        if unknown := [name for name in own if name not in known]:
-            raise DataError(
-                f"Column {column}, row {row}: {unknown[0]!r} is not a column. Each cell names what was set "
-                "in "
-                f"its row: {NOTHING_SET}, a column, or several joined by +."
-            )
+    targets: list[list[str]] = [[] for _ in range(len(frame))]
+    for column in columns:
+        for row, own in enumerate(targets_of(frame[column])):
+            if unknown := [name for name in own if name not in known]:
+                raise DataError(
+                    f"Column {column}, row {row + 1}: {unknown[0]!r} is not a column. Each cell names what "
+                    f"was set in its row: {NOTHING_SET}, a column, or several joined by +."
+                )
+            targets[row].extend(own)
     return left, targets
 
 
-def _checked_targets(interventions: Sequence[Iterable[object]]) -> list[list[str]]:
-    result = []
-    for row, own in enumerate(interventions, start=1):
-        if isinstance(own, str):  # would be taken apart into letters
-            raise DataError(f"Row {row}: intervention targets are a list of names; got {own!r}.")
-        result.append([str(name) for name in own])
-    return result
+def _targets_by_row(interventions: Sequence[Any]) -> list[list[str]]:
+    return [
+        targets_of([own])[0] if isinstance(own, str) else [str(name) for name in own] for own in interventions
+    ]
 
 
 def _is_array(data: Any) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
 from polydag.sources.checked import Gaussian, gaussian_statistics
-from polydag.sources.columns.agreement import agreed_kinds, united_levels
+from polydag.sources.columns.agreement import agreed_kinds, levels_of_each, united_levels
 from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory, as_frame
@@ -76,7 +76,8 @@ def task_mixed(tasks: Tasks) -> list[Any]:
     """Moments of numbers and of indicators of labels in every task, over the levels of all tasks."""
     names = common_columns({task: list(source.names) for task, source in tasks.items()})
     kinds = agreed_kinds(tasks, names)
-    levels = united_levels(tasks, [name for name in names if kinds[name] == "discrete"])
+    labels = [name for name in names if kinds[name] == "discrete"]
+    levels = united_levels(levels_of_each(tasks, labels), labels)
     if single := [name for name, own in levels.items() if len(own) < 2]:
         raise DataError(f"Column {', '.join(single)} has only one level in all tasks. Leave it out.")
     result: list[Any] = []

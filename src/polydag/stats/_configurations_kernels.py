@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Index, Int
+from polydag.compilation import inner
 
 
-@njit(cache=True, nogil=True)
-def refine(index, seen, column, arity, out):  # type: ignore[no-untyped-def]
+@inner
+def refine(
+    index: NDArray[np.int32] | Index,
+    seen: Int,
+    column: NDArray[np.int32],
+    arity: Int,
+    out: NDArray[np.int32] | Index,
+) -> int:
     """Number the configurations of one more variable, counting only those that occur.
 
     `index` (rows,) numbers the configurations so far, from 0 to `seen - 1`; `column` (rows,) holds levels;

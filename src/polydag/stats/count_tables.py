@@ -15,15 +15,11 @@ from itertools import chain, combinations
 from operator import add
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
 from polydag.stats.discrete import DiscreteCounts
 from polydag.stats.regimes import Regimes
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Columns = tuple[int, ...]
 MAX_CELLS = 1 << 20
 DEFAULT_BOUND = 3
@@ -124,7 +120,7 @@ def bound_on_tables(name: str, given: int | None, statistics: Any) -> tuple[int 
     """A parameter that bounds the size of tables, and a note where its value was chosen here."""
     if given is not None or not keeps_rows(statistics):
         return given, ()
-    note = f"Counts are asked of a source that keeps its rows: {name} is {DEFAULT_BOUND}."
+    note = f"Counts are asked for table by table: {name} is {DEFAULT_BOUND}."
     return DEFAULT_BOUND, (note,)
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.graph import node_names
-from polydag.stats.rows import MISSING_ADVICE, Array, column_names, difference, row_weights
+from polydag.stats.rows import MISSING_ADVICE, column_names, difference, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +92,7 @@ class DiscreteCounts:
         return len(self.names)
 
     @property
-    def arities(self) -> NDArray[np.int64]:
+    def arities(self) -> Index:
         """The number of levels of each variable."""
         return np.array([len(level) for level in self.levels], dtype=np.int64)
 
@@ -162,6 +163,17 @@ def _encode(
             raise DataError(f"Column {name}, row {bad[0] + 1}: the value is missing. {MISSING_ADVICE}")
         raise DataError(f"Column {name}, row {bad[0] + 1}: {value!r} is not among the column's levels.")
     return codes.astype(np.int32), tuple(levels)
+
+
+def counted(
+    names: tuple[str, ...],
+    levels: tuple[tuple[Hashable, ...], ...],
+    rows: Index,
+    weights: ArrayLike | None = None,
+) -> DiscreteCounts:
+    """The counts of rows (n, d) that are positions in levels already."""
+    weight = row_weights(weights, len(rows))
+    return DiscreteCounts(names, levels, *_distinct(rows.astype(np.int32), weight))
 
 
 def levels_of(column: pd.Series[Any]) -> tuple[Hashable, ...]:

@@ -16,17 +16,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.graph import node_names
-from polydag.stats.rows import (
-    Array,
-    arrow_columns,
-    difference,
-    is_arrow,
-    numeric_rows,
-    require_finite,
-    row_weights,
-)
+from polydag.stats.rows import arrow_columns, difference, is_arrow, numeric_rows, require_finite, row_weights
 
 _BLOCK_ROWS = 4096  # a block of 50 columns stays in the second-level cache while it is centred
 _BUFFER_CELLS = 1 << 20  # columns are copied into blocks of 8 MB: in the third-level cache, few products

@@ -7,24 +7,26 @@ computed from a stream or from decorrelated rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
+from polydag.stats.discrete import levels_of, sorted_levels
 from polydag.stats.gaussian import GaussianStats
-from polydag.stats.rows import MISSING_ADVICE, Array, difference
+from polydag.stats.rows import MISSING_ADVICE, difference
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Index = NDArray[np.int64]
 Levels = Mapping[str, tuple[Hashable, ...]]
+MAX_LEVELS = 64  # of a label in a stream
 _ABSENT = 1e-12  # directions of a block with a smaller share of its largest variance do not occur
 
 
@@ -38,7 +40,7 @@ class Blocks(NamedTuple):
     matrix: Array
     start: Index
     log_volume: Array
-    labels: NDArray[np.bool_]
+    labels: Mask
 
     @property
     def sizes(self) -> Index:
@@ -69,6 +71,26 @@ class MixedStats:
         """The statistics of a table; `levels` says which of its columns are labels."""
         names = tuple(str(name) for name in frame.columns)
         return cls(names, levels, GaussianStats.from_data(with_indicators(frame, levels)))
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[Any], labels: Sequence[str]) -> Self:
+        """The statistics of a stream of Arrow batches or DataFrames, some of whose columns are labels."""
+        total: Self | None = None
+        for batch in batches:
+            frame = batch.to_pandas() if hasattr(batch, "to_pandas") else batch
+            if lost := [name for name in labels if name not in frame.columns]:
+                raise DataError(f"There is no column {lost[0]}.")
+            if not len(frame):
+                continue
+            levels = {name: levels_of(frame[name]) for name in labels}
+            for name, own in levels.items():
+                if len(own) > MAX_LEVELS:
+                    raise DataError(f"Column {name} has more than {MAX_LEVELS} different labels. Group them.")
+            part = cls.from_data(frame, levels)
+            total = part if total is None else reduce(add, with_united_levels([total, part]))
+        if total is None:
+            raise DataError("The data has no rows.")
+        return total
 
     def __post_init__(self) -> None:
         expected = indicator_names(self.names, self.levels)
@@ -104,6 +126,36 @@ class MixedStats:
         levels = {name: own for name, own in self.levels.items() if name in chosen}
         return type(self)(chosen, levels, self.moments.select(indicator_names(chosen, levels)))
 
+    def with_levels(self, levels: Levels) -> Self:
+        """The same statistics with other (larger) sets of levels, the first of which may be another.
+
+        An indicator of a new level is 0, that of the level without one is 1 less the others': moments of
+        affine functions of the columns.
+        """
+        if levels == self.levels:
+            return self
+        place = {name: k for k, name in enumerate(self.moments.names)}
+        columns = indicator_names(self.names, levels)
+        A, shift, row = np.zeros((len(columns), self.moments.d)), np.zeros(len(columns)), 0
+        for name in self.names:
+            if name not in levels:
+                A[row, place[name]] = 1.0
+                row += 1
+                continue
+            own = self.levels[name]
+            if lost := [level for level in own if level not in levels[name]]:
+                raise DataError(f"Column {name} has the level {lost[0]!r}, which is not among those given.")
+            for level in levels[name][1:]:
+                if level == own[0]:
+                    shift[row] = 1.0
+                    A[row, [place[other] for other in _indicators(name, own)]] = -1.0
+                elif level in own:
+                    A[row, place[f"{name}={level}"]] = 1.0
+                row += 1
+        old = self.moments
+        moments = GaussianStats(old.n, A @ old.mean + shift, A @ old.scatter @ A.T, columns, old.mass)
+        return type(self)(self.names, levels, moments)
+
     @property
     def numbers(self) -> GaussianStats:
         """The moments of the columns of numbers."""
@@ -135,6 +187,20 @@ class MixedStats:
             matrix[a:b, a:b] = np.eye(b - a)
         labels = np.repeat([name in self.levels for name in self.names], widths)
         return Blocks(np.ascontiguousarray((matrix + matrix.T) / 2), start, np.array(volumes), labels)
+
+
+def with_united_levels(parts: Sequence[Any]) -> list[Any]:
+    """Statistics over the levels of all of them; those without labels as they are."""
+    if not all(isinstance(part, MixedStats) for part in parts):
+        return list(parts)
+    first, *others = parts
+    united = {
+        name: own
+        if all(part.levels[name] == own for part in others)
+        else sorted_levels({level for part in parts for level in part.levels[name]})
+        for name, own in first.levels.items()
+    }
+    return [part.with_levels(united) for part in parts]
 
 
 def indicator_names(names: Sequence[str], levels: Levels) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from polydag.arrays import Array
 from polydag.errors import DataError
+from polydag.stats.by_node import ByNode
 from polydag.stats.gaussian import GaussianStats
 
 
@@ -82,13 +84,25 @@ class Regimes(Generic[S]):
         return iter(self.parts.items())
 
 
-def standardized(stats: GaussianStats | Regimes[GaussianStats]) -> GaussianStats | Regimes[GaussianStats]:
+Families = GaussianStats | Regimes[GaussianStats] | ByNode
+
+
+def standardized(stats: Families) -> Families:
     """The statistics after scaling every column to mean zero and variance one over all rows.
 
     All regimes share one scale: what an intervention does to a mean or a variance is kept.
     """
-    if isinstance(stats, GaussianStats):
+    if isinstance(stats, GaussianStats | ByNode):
         return stats.standardized()
     whole = reduce(add, stats.parts.values())
-    scale = np.sqrt(whole.covariance.diagonal())
-    return Regimes({targets: part.rescaled(whole.mean, scale) for targets, part in stats.parts.items()})
+    return rescaled(stats, np.sqrt(whole.covariance.diagonal()), whole.mean)
+
+
+def rescaled(
+    stats: GaussianStats | Regimes[GaussianStats], scale: Array, centre: Array | None = None
+) -> GaussianStats | Regimes[GaussianStats]:
+    """The statistics of `(x - centre) / scale`, in every regime."""
+    where = np.zeros(len(scale)) if centre is None else centre
+    if isinstance(stats, GaussianStats):
+        return stats.rescaled(where, scale)
+    return Regimes({targets: part.rescaled(where, scale) for targets, part in stats.parts.items()})

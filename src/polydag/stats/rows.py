@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 
-Array = NDArray[np.float64]
 MISSING_ADVICE = (
     "Drop or impute such rows first (missing='drop' or 'impute'), or let moments allow for them "
     "(InMemory(X, missing='em'))."

@@ -115,7 +115,7 @@ METHODS: dict[str, Method] = {
             labels=True,
             interventions=True,
         ),
-        Method("pc", "Tests of conditional independence.", "PC", labels=True),
+        Method("pc", "Tests of conditional independence.", "PC", labels=True, interventions=True),
         Method(
             "posterior",
             "Posterior probability of every edge (in every task).",
@@ -187,7 +187,7 @@ def method_of(config: Config) -> Method:
     if config.interventions is not None and not method.interventions:
         able = ", ".join(known.name for known in METHODS.values() if known.interventions)
         raise UsageError(f"{method.name} does not use interventions. Methods that do: {able}.")
-    _require_discretize_fits(method, config, takes)
+    _require_discretize_fits(method, config)
     _require_bootstrap_fits(method, config)
     return method
 
@@ -224,17 +224,14 @@ def _require_links_fit(method: Method, config: Config) -> None:
         )
 
 
-def _require_discretize_fits(method: Method, config: Config, takes: Mapping[str, Any]) -> None:
+def _require_discretize_fits(method: Method, config: Config) -> None:
     if config.discretize is None:
         return
-    if "discretize" not in takes:
-        raise UsageError(f"--discretize is for the method posterior, not for {method.name}.")
+    if not method.labels:
+        able = ", ".join(known.name for known in METHODS.values() if known.labels)
+        raise UsageError(f"--discretize makes labels, and {method.name} is for numbers. Use {able}.")
     if config.is_linked:
         raise UsageError("--discretize does not go with linked rows, which are decorrelated as numbers.")
-    if config.shape == "parties":
-        raise UsageError(
-            "--discretize would need the rows of all parties. Cut the columns at agreed points beforehand."
-        )
 
 
 def _require_bootstrap_fits(method: Method, config: Config) -> None:

@@ -50,17 +50,20 @@ def load(config: Config) -> Inputs:
 
 def _require_gaps_fit(plan: Plan) -> None:
     """Refuse, before reading, gaps where a study needs rows without them."""
-    from polydag.sources.gaps import INCOMPLETE
+    from polydag.sources.gaps.moments import ALLOWED, MULTIPLE
 
     config = plan.config
-    if config.missing not in INCOMPLETE:
+    if config.missing not in ALLOWED:
         return
+    drawn = config.missing == MULTIPLE
     why = (
         "time series" if plan.is_time_series
         else "linked rows" if config.is_linked
         else "interventions" if config.interventions is not None
-        else "--discretize" if config.discretize is not None
-        else f"--method {config.method}, which needs complete rows" if plan.method.learner in _NEED_ROWS
+        else "--as tasks" if drawn and config.shape == "tasks"
+        else "--discretize over tasks" if config.discretize is not None and config.shape == "tasks"
+        else f"--method {config.method}, which needs complete rows"
+        if plan.method.learner in _NEED_ROWS and not drawn
         else ""
     )  # fmt: skip
     if why:
@@ -82,6 +85,16 @@ def _require_known_variables(plan: Plan, inputs: Inputs) -> None:
         order = (plan.series["time"], plan.series["realisation"])
         names = slice_names([name for name in names if name not in order], check_lags(plan.series["lags"]))
     require_known(inputs.knowledge, names, plan.config.knowledge)
+
+
+def _is_private(plan: Plan) -> bool:
+    """Whether a run may keep nothing that shows a single row: neither hashes of data nor its exact size."""
+    return plan.settings.get("privacy", {}).get("epsilon") is not None
+
+
+def _fingerprints(plan: Plan, inputs: Inputs) -> dict[str, str]:
+    private = _is_private(plan)
+    return {name: own for name, own in inputs.sha256.items() if not (private and name in plan.config.data)}
 
 
 def run(config: Config, inputs: Inputs | None = None) -> Result:
@@ -110,7 +123,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
             plan.config, data=tuple(map(public, config.data)), settings=recorded(settings)
         ),
         graph=model.graph_,
-        n=inputs.n,
+        n=None if _is_private(plan) else inputs.n,
         converged=bool(model.converged_),
         history=model.history_,
         notes=tuple(
@@ -127,7 +140,7 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
                 )
             )
         ),
-        sha256=dict(inputs.sha256),
+        sha256=_fingerprints(plan, inputs),
         versions=versions(),
         n_iter=found.n_iter,
         pruned=found.pruned,
@@ -147,17 +160,17 @@ def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, .
     from polydag.studies.data.sources import contents
 
     given = plan.known.named(plan.config.settings)
-    if not plan.method.probabilities or "score" in given or plan.config.discretize is not None:
+    if not plan.method.probabilities or "criterion" in given or plan.config.discretize is not None:
         return {}, ()
     found = contents(plan, inputs)
     if found == "mixed":
-        return {"score": "dg"}, (
+        return {"criterion": "dg"}, (
             "There are numbers and labels: the score is dg, the degenerate Gaussian. For a score of labels, "
             "cut the numbers into levels with --discretize.",
         )
     if found == "labels":
         return {}, ()
-    return {"score": "bge"}, (
+    return {"criterion": "bge"}, (
         "All columns are numbers: the score is bge. Cut them into levels with --discretize.",
     )
 

@@ -85,7 +85,7 @@ class Plan:
             "random_state": config.seed,
             "n_jobs": config.jobs if config.cluster is None else -1,
             "order": config.order,
-            "discretize": config.discretize,
+            "discretize": None if config.shape == "parties" else config.discretize,  # done by the source
         }
         own |= {name: value for name, value in given.items() if name in self.parameters}
         if isinstance(own.get("learner"), str):

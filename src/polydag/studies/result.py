@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import polydag
+from polydag.arrays import Array
 from polydag.graph import Edge, Graph
 from polydag.printing import rounded_repr
 from polydag.studies.config.shapes import Config
@@ -32,6 +32,8 @@ class EdgeRow(NamedTuple):
     ----------
     weight, standardized, standard_error : float, optional
         The coefficient in the units of the data, in standard deviations, and its standard error.
+    strength : float, optional
+        The absolute partial correlation given the other parents, or what corresponds to it for labels.
     confidence : float, optional
         The probability or frequency of the edge as shown (see `Result.confidence`).
     adjacent : float, optional
@@ -43,6 +45,7 @@ class EdgeRow(NamedTuple):
     weight: float | None
     standardized: float | None
     standard_error: float | None
+    strength: float | None
     confidence: float | None
     adjacent: float | None
     directed: bool
@@ -71,8 +74,8 @@ class Result:
     ----------
     config : Config
         As used: with the seed that was drawn and all settings of the method.
-    n : float
-        The number of rows, or their weight.
+    n : float, optional
+        The number of rows, or their weight; None under differential privacy.
     coefficients : Coefficients, optional
         The coefficients of the edges, where they are numbers.
     confidence : Confidence, optional
@@ -95,7 +98,7 @@ class Result:
 
     config: Config
     graph: Graph
-    n: float
+    n: float | None
     converged: bool
     n_iter: int | None
     history: pd.DataFrame
@@ -113,6 +116,11 @@ class Result:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def rows(self) -> str:
+        """How many rows there were, in words."""
+        return "rows under differential privacy" if self.n is None else f"{self.n:g} rows"
+
+    @property
     def size(self) -> str:
         """How large the graph is, in words, and of what it is where that is not plain."""
         n = self.graph.n_edges
@@ -120,7 +128,7 @@ class Result:
         return f"{n} edge{'' if n == 1 else 's'}{mean}"
 
     @property
-    def probabilities(self) -> NDArray[np.float64] | None:
+    def probabilities(self) -> Array | None:
         """The share of each edge, undirected ones counted half each way; None where there is none."""
         return None if self.confidence is None else self.confidence.split
 
@@ -138,12 +146,13 @@ class Result:
             for edge in self.graph.edges()
         ]
 
-    def _coefficients(self, edge: Edge) -> tuple[float | None, float | None, float | None]:
+    def _coefficients(self, edge: Edge) -> tuple[float | None, float | None, float | None, float | None]:
+        """The coefficient, standardised, its standard error, and the strength of the edge."""
         if self.coefficients is None:
-            return None, None, None
+            return None, None, None, None
         i, j = self.graph.index(edge.source), self.graph.index(edge.target)
-        raw, standardized, errors = self.coefficients
-        return _known(raw[i, j]), _known(standardized[i, j]), _known(errors[i, j])
+        raw, standardized, error, strength = (_known(array[i, j]) for array in self.coefficients)
+        return raw, standardized, error, strength
 
     def _confidence(self, edge: Edge) -> tuple[float | None, float | None]:
         if self.confidence is None:

@@ -19,17 +19,24 @@ def command(
     delta: Annotated[
         float, typer.Option("--delta", help="Report the privacy spent at this delta, where noise was added.")
     ] = 1e-5,
+    witness: Annotated[
+        Path | None, typer.Option("--witness", help="Another party's ledger, to compare with (needs --name).")
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="The name by which the other party knows this one.")
+    ] = "",
     output: OutputFormat = Format.text,
     debug: Debug = False,
 ) -> None:
     """Report what has left a party, and check that its ledger is intact.
 
-    The exit code is 3 if an entry was changed, removed or inserted.
+    The exit code is 3 if an entry was changed, removed or inserted. With the ledger of another party of the
+    same studies (--witness) it is also found whether the whole ledger was written anew.
 
     Example: polydag ledger ledgers/north.csv.jsonl
     """
     from polydag.cli.output import as_json, out, table
-    from polydag.errors import DataError
+    from polydag.errors import DataError, UsageError
     from polydag.privacy import ledger
 
     chain = ledger.read(site)
@@ -59,3 +66,8 @@ def command(
             f"{ledger.ledger_file(site)}: the chain breaks at entry {number + 1} (round {entry.round}, "
             f"{entry.name}): it was changed, or entries before it were removed or inserted."
         )
+    if witness is not None:
+        if not name:
+            raise UsageError("--witness needs --name: the name by which the other party knows this one.")
+        if why := ledger.testimony_problem(chain, name, ledger.read_intact(witness)):
+            raise DataError(f"{ledger.ledger_file(site)}: {why}.")

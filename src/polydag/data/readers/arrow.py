@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def _validate(location: Location) -> None:
     raise DataError(f"{location.label} is damaged, or not an Arrow file: {reason.rstrip('.')}.")
 
 
-def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
+def _batches(location: Location, columns: Sequence[str] | None, labels: Collection[str]) -> Iterator[Any]:
     _validate(location)
     with reporting_damage(location.label):
         reader = open_reader(location.address)

@@ -9,7 +9,7 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polydag.data.readers.arrow import to_frame
@@ -150,21 +150,21 @@ def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
     return to_frame(table, location.label)
 
 
-def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
+def _batches(location: Location, columns: Sequence[str] | None, labels: Collection[str]) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
     chosen = select_columns(_header(location), columns, location.label)
-    convert = arrow_csv.ConvertOptions(
-        include_columns=chosen, column_types=dict.fromkeys(chosen, pa.float64())
-    )
+    types = {name: pa.string() if name in labels else pa.float64() for name in chosen}
+    convert = arrow_csv.ConvertOptions(include_columns=chosen, column_types=types, strings_can_be_null=True)
     try:
         with arrow_csv.open_csv(
             location.address, parse_options=_options(location), convert_options=convert
         ) as reader:
             yield from reader
     except (pa.ArrowException, OSError) as error:
-        raise _explain(location, chosen, numeric=True, error=error) from None
+        numbers = [name for name in chosen if name not in labels]
+        raise _explain(location, numbers, numeric=True, error=error) from None
 
 
 READER = Reader("CSV", (".csv", ".csv.gz", ".tsv", ".tsv.gz"), _frame, _batches, locate)

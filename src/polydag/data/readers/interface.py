@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,12 +32,15 @@ def row_number(location: Location, row: int) -> str:
 
 
 class Reader(NamedTuple):
-    """Reads tables of one format: `frame` reads a whole table, `batches` streams numeric record batches."""
+    """Reads tables of one format: `frame` reads a whole table, `batches` streams record batches.
+
+    The columns of batches are numbers, except those that are named as labels.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     frame: Callable[[Location, Sequence[str] | None], pd.DataFrame]
-    batches: Callable[[Location, Sequence[str] | None], Iterator[Any]]
+    batches: Callable[[Location, Sequence[str] | None, Collection[str]], Iterator[Any]]
     locate: Callable[[Location, int], str] = row_number
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polydag.data.readers.arrow import to_frame
@@ -26,7 +26,7 @@ def _open(location: Location) -> Any:
     return pq.ParquetFile(existing_file(location), buffer_size=1 << 20, pre_buffer=False)
 
 
-def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
+def _batches(location: Location, columns: Sequence[str] | None, labels: Collection[str]) -> Iterator[Any]:
     with reporting_damage(location.label), _open(location) as file:
         chosen = select_columns(file.schema_arrow.names, columns, location.label)
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=chosen):

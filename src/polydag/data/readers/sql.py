@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +116,7 @@ def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
     return frame[chosen].infer_objects()
 
 
-def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]:
+def _batches(location: Location, columns: Sequence[str] | None, labels: Collection[str]) -> Iterator[Any]:
     import pyarrow as pa
 
     with _result(location) as result:
@@ -127,6 +127,9 @@ def _batches(location: Location, columns: Sequence[str] | None) -> Iterator[Any]
             arrays = []
             for i, name in zip(where, chosen, strict=True):
                 cells = [row[i] for row in rows]
+                if name in labels:
+                    arrays.append(pa.array([None if cell is None else str(cell) for cell in cells]))
+                    continue
                 bad = next((cell for cell in cells if isinstance(cell, (str, bytes))), None)
                 if bad is not None:
                     raise DataError(f"{location.label}, column {name}: {bad!r} is not a number.")

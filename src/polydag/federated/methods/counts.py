@@ -20,6 +20,7 @@ from polydag.privacy.settings import Privacy
 from polydag.stats import DiscreteCounts
 
 COUNTS = "counts"
+_MOST_CELLS = 20_000_000  # in the tables of one question, which have to fit into memory
 _UNIT = 20  # a power of two: in this unit a single word holds whole numbers up to 2^51 exactly
 Columns = tuple[int, ...]
 Levels = tuple[tuple[Hashable, ...], ...]
@@ -120,8 +121,15 @@ class CountsParty:
                     f"Its levels of column {name} are {', '.join(own)}, in the study they are "
                     f"{', '.join(asked)}. Agree on the levels of every column first."
                 )
-        if any(column not in range(len(self.names)) for columns in ask.meta["sets"] for column in columns):
-            return "a set names a column that does not exist"
+        cells = 0
+        for columns in ask.meta["sets"]:
+            if any(column not in range(len(self.names)) for column in columns):
+                return "a set names a column that does not exist"
+            if len(set(columns)) != len(columns):
+                return "a set names a column twice"
+            cells += math.prod(len(self.counts.levels[column]) for column in columns)
+            if cells > _MOST_CELLS:
+                return f"the tables have more than {_MOST_CELLS} cells"
         if not np.array_equal(self.counts.counts, np.rint(self.counts.counts)):
             raise DataError("Its rows are weighted; only whole numbers of rows can be added up.")
         return None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from polydag.arrays import Array
 from polydag.errors import UsageError
 from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.interface import Fitted, Method, MethodSettings, Study
@@ -40,6 +41,7 @@ class FederatedFit:
     protection: str
     n_rounds: int
     varsortability: float
+    scale: Array | None  # the pooled standard deviations, where they are part of the result
     notes: tuple[str, ...] = ()
 
 
@@ -115,6 +117,7 @@ def _fit(method: Method, study: Study, min_rows: int, key: str) -> FederatedFit:
         outcome.protection,
         outcome.n_rounds,
         _varsortability(fitted.graph, outcome.result),
+        outcome.result.get("pooled_scale"),
         (*_party_notes(outcome), *_site_notes(study, outcome), *_scale_notes(study, outcome.result)),
     )
 

@@ -106,7 +106,7 @@ class Varying:
 
     def _ask_ridge(self, state: State, ridge: Array, more: Arrays) -> Ask:
         arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **more}
-        return Ask("ridge", arrays, returns={"squares": ridge.shape})
+        return Ask("ridge", arrays, returns={"squared weights": ridge.shape})
 
     def _lambdas(self, unit: float, n: float, sites: int) -> Array:
         """One penalty; or a path that starts at the size of K chance coefficients and halves at each step."""
@@ -117,7 +117,7 @@ class Varying:
 
     def _round(self, state: State, total: Total) -> tuple[State, Ask]:
         number = len(state["history"]) // len(state["lambdas"]) + 1
-        V, last = total.arrays["squares"], state["V"]
+        V, last = total.arrays["squared weights"], state["V"]
         mu = _MU_FIRST * (_MU_LAST / _MU_FIRST) ** min((number - 1) / (0.7 * self.rounds), 1.0)
         ridge = np.empty_like(V)
         rows = []
@@ -176,7 +176,9 @@ class Varying:
                     parents.append(np.where(np.arange(self.d) == i, False, graph[:, j]))
         state = {**state, "targets": np.array(targets), "parents": np.array(parents, dtype=np.uint8)}
         sent = {name: state[name] for name in ("targets", "parents")}
-        return state, Ask("refit", {**sent, "group": self.group}, returns={"squares": (len(targets),)})
+        return state, Ask(
+            "refit", {**sent, "group": self.group}, returns={"residual squares": (len(targets),)}
+        )
 
     @staticmethod
     def _cost(squares: float, n: float, sites: float, size: int) -> float:
@@ -187,7 +189,7 @@ class Varying:
     def _eliminate(self, state: State, total: Total) -> tuple[State, Ask]:
         """Remove the worst parent of every family if that lowers the criterion; then choose the penalty."""
         n = state["rows"][self.group]
-        squares, sites = iter(total.arrays["squares"]), float(state["sites"])
+        squares, sites = iter(total.arrays["residual squares"]), float(state["sites"])
         price = extended_bic_penalty(float(n.max()), self.d) + (sites - 1) * np.log(n.max() / sites)
         graphs = state["graphs"].copy()
         criterion = np.zeros(len(graphs))

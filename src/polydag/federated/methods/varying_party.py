@@ -102,7 +102,7 @@ class VaryingParty(LinearParty):
         group = ask.arrays["group"]
         covariance = self.own_covariance(group)
         squares = [by_group(covariance, group, ridge) ** 2 for ridge in ask.arrays["ridge"]]
-        return state, {"squares": self._by_column(ask, np.array(squares))}
+        return state, {"squared weights": self._by_column(ask, np.array(squares))}
 
     def _refit(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """Residual sums of squares of families, with this party's own coefficients."""
@@ -112,7 +112,7 @@ class VaryingParty(LinearParty):
             mine = group[targets] == g
             parents = ask.arrays["parents"][mine].astype(bool)
             squares[mine] = family_losses(gram, targets[mine], parents)
-        return state, {"squares": squares}
+        return state, {"residual squares": squares}
 
     def _own_weights(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """This party's coefficients of a graph, weighted by rows."""

@@ -2,7 +2,8 @@
 
 Each party adds its mean and squared mean, times its rows, the sum of squares about its own mean, and the
 logarithms of its variances. The sums give, for every column, the F test of equal means and Bartlett's test of
-equal variances. A party's *overall spread* is the geometric mean of its columns' standard deviations. Its
+equal variances. Where sums of several functions of a party's rows are needed, these are rounded coarsely
+first. A party's *overall spread* is the geometric mean of its columns' standard deviations. Its
 logarithm has a variance of at most `1/(2ν)` with ν degrees of freedom, whatever the correlations of the
 columns, so the test of equal overall spreads keeps its level and is on the safe side.
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.errors import DataError
+from polydag.federated.party_data.coarse import coarse
 from polydag.federated.party_data.site_effects import COLUMNS, OVERALL, UNCHANGED, Adjustment
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State, Total
@@ -53,12 +55,12 @@ def contribution(stats: GaussianStats | None, deviations: Array, reference: Arra
     if stats is None or not stats.n > 0:
         return sent
     nu, off = max(stats.n - 1, 0.0), stats.mean - reference
-    sent["masses"] = np.array([1.0, stats.mass, stats.mass**2, nu])
+    sent["masses"] = np.array([1.0, stats.mass, coarse(stats.mass) ** 2, nu])
     sent["means"] = np.array([stats.mass * off, stats.mass * off**2, stats.scatter.diagonal()])
     varies = (deviations > 0) & (nu > 0)
     if varies.any():
         logs = np.log(np.where(varies, stats.scatter.diagonal() / max(nu, 1e-300), 1.0))
-        sent["variances"] = np.array([nu * varies, nu * logs, varies / nu, varies], dtype=float)
+        sent["variances"] = np.array([nu * varies, nu * logs, varies / coarse(nu), varies], dtype=float)
         overall = float(logs[varies].mean()) / 2
         sent["overall"] = np.array([nu, nu * overall, nu * overall**2])
     return sent
@@ -188,7 +190,8 @@ class Comparison:
         count, mass, squares, _ = map(float, self.masses)
         if count < 2:
             return 0.0
-        typical = (mass - squares / mass) / (count - 1)
+        # Squares were rounded: they are those of parties of the same size at least, and leave a row each.
+        typical = max((mass - max(squares / mass, mass / count)) / (count - 1), 1.0)
         ratio = max(float(self.f_statistics.mean()) - 1, 0.0) / typical
         return min(ratio / (1 + ratio), _LARGEST)
 

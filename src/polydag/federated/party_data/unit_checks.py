@@ -3,7 +3,8 @@
 The pooled standard deviation is no suitable reference: where one party of ten has numbers a thousand times as
 large, it is dominated by that party, and the other nine would seem odd. So the parties add up the logarithms
 of their standard deviations and the squares of these, which yields the mean and variance of the logarithms
-over the rows. A change of units multiplies standard deviations by a constant, whatever the means.
+over the rows. A change of units multiplies standard deviations by a constant, whatever the means. Rows and
+standard deviations are rounded coarsely first: whether units differ can be seen without the party's own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.federated.party_data.coarse import coarse
 
 UNITS = 5.0  # a column whose scale differs this much from the others' probably has other units
 CONVERSIONS = {
@@ -28,7 +30,7 @@ CONVERSIONS = {
 }
 _NEAR = 0.2  # on the scale of logarithms: standard deviations are estimates
 _CHANCE = 3.0
-_REMEDY = "Convert where they differ, or use site_effects='means and scales'."
+_REMEDY = "Convert where they differ (--rescale FILE:COLUMN=FACTOR), or use site_effects='means and scales'."
 SPREAD = 1e-12  # relative to a column's mean: the deviation that rounding gives a constant column
 _TIE = 0.99  # with as many rows in one unit as in the other, both are reported whatever the rounding
 
@@ -39,10 +41,13 @@ def without_rounding(deviations: Array, means: Array) -> Array:
 
 
 def log_scales(n: float, deviations: Array) -> Array:
-    """A party's contribution: rows, rows times log scale and times its square; zero for constant columns."""
+    """A party's contribution: rows, rows times log scale and times its square; zero for constant columns.
+
+    Rows and scales are rounded coarsely.
+    """
     varies = deviations > 0
-    logs = np.log(np.where(varies, deviations, 1.0))
-    return np.asarray(n * np.array([varies, logs, logs**2], dtype=float))
+    logs = np.log(coarse(np.where(varies, deviations, 1.0)))
+    return np.asarray(coarse(n) * np.array([varies, logs, logs**2], dtype=float))
 
 
 def other_units(names: tuple[str, ...], own: Array, summed: Array, n: float) -> list[str]:
@@ -51,6 +56,7 @@ def other_units(names: tuple[str, ...], own: Array, summed: Array, n: float) -> 
     Where that is so for most columns, one note is about all of them.
     """
     rows, logs, squares = summed
+    own = coarse(own)  # as in the sum
     mean = logs / np.maximum(rows, 1.0)
     variance = np.maximum(squares / np.maximum(rows, 1.0) - mean**2, 0.0)
     away = np.where(own > 0, np.log(np.where(own > 0, own, 1.0)) - mean, 0.0)

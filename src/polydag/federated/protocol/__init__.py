@@ -9,5 +9,6 @@ are frozen and can be saved between any two steps (`storage`), and a restored st
 - `sums`: the only place where the sites' numbers meet. In the open, a round is one question and one answer.
   Masked, it has the phases of `coordinator_masking` (the coordinator's side) and `site_protection` (a
   site's).
+- `equations`: which sums say more than statistics of the pooled rows; `reasons`: why a site does not join.
 - `disclosure`: what left the sites; `fingerprint`: which computation stored rounds belong to.
 """

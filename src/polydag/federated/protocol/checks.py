@@ -14,6 +14,7 @@ from polydag.federated.protocol.programs import Ask, Shapes, State
 _TINY = 1e-30
 _LOG_LARGEST = 70.0
 ADJUSTMENT = "adjustment"
+_LANES = "l"  # the letter of the axis of penalties
 LARGEST = 1e30  # of any number that a question brings, in whatever units
 RANGES: Mapping[str, tuple[float, float]] = {
     # Steps and penalties. Negative ones would bring a resolvent (S + ρ)⁻¹ near its poles, where one site's
@@ -35,15 +36,21 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "parents": (0, 1),
     "adjacency": (0, 1),
     "forbidden": (0, 1),
+    # Parameters and places in the data, in whatever units.
+    "W": (-LARGEST, LARGEST),
+    "weights": (-LARGEST, LARGEST),
+    "centre": (-LARGEST, LARGEST),
+    "reference": (-LARGEST, LARGEST),
+    ADJUSTMENT: (-_LOG_LARGEST, _LOG_LARGEST),
     # Differential privacy.
     "multiplier": (0.01, 1e6),
     "radius": (1e-3, 1e6),
     "max_norm": (1e-6, 1e12),
-    "centre": (-LARGEST, LARGEST),
     "transform": (-LARGEST, LARGEST),
     "residual": (-LARGEST, LARGEST),
 }
-"""The range of every field of every question; fields that are not listed hold numbers up to `LARGEST`."""
+"""The range of every field of every question; those that a method of one's own adds hold numbers up to
+`LARGEST`."""
 
 
 class Task(NamedTuple):
@@ -79,16 +86,16 @@ def not_numbers(arrays: Arrays, infinite: Collection[str] = ()) -> str | None:
     return None
 
 
-def out_of_range(ask: Ask) -> str | None:
-    """The first field of a question that is outside its range (`RANGES`)."""
+def out_of_range(ask: Ask, ranges: Mapping[str, tuple[float, float]] = RANGES) -> str | None:
+    """The first field of a question that is outside its range."""
     for name, array in ask.arrays.items():
-        low, high = RANGES.get(name, (-LARGEST, LARGEST))
+        low, high = ranges.get(name, (-LARGEST, LARGEST))
         if array.size and not (array.min() >= low and array.max() <= high):
             return f"{name} lies outside {low:g} to {high:g}"
         if name == ADJUSTMENT and (why := _adjustment_problem(array)):
             return f"{name} {why}"
     for name, value in ask.meta.items():
-        if name in RANGES and (why := _number_problem(value, *RANGES[name])):
+        if name in ranges and (why := _number_problem(value, *ranges[name])):
             return f"{name} {why}"
     return None
 
@@ -135,6 +142,8 @@ def question_problem(
         fits = len(shape) == len(letters)
         if not fits or any(known.setdefault(at, n) != n for at, n in zip(letters, shape, strict=True)):
             return f"{name} of shape {shape} does not fit"
+        if _LANES in letters and not shape[letters.index(_LANES)]:
+            return f"{name} holds no penalty"
     return _labels_problem(ask, sizes.get("d", 0))
 
 

@@ -32,6 +32,7 @@ from polydag.federated.protocol.messages import (
     reply_to,
 )
 from polydag.federated.protocol.programs import Answer, Ask, Program, Shapes, Total
+from polydag.federated.protocol.reasons import told_reason
 from polydag.federated.protocol.sums import Contributions
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
@@ -101,11 +102,15 @@ class Coordinator:
         A phase ends with this time-out at the latest; earlier ones repeat the question.
     masking : Masking, optional
         With it the coordinator sees sums only, without it the numbers of every site.
+    pipelined : bool
+        Send the first question together with all keys, where no secrets are distributed: sites have nothing
+        to reply to the keys, and messages that travel slowly are saved.
     """
 
     program: Program
     patience: int = 2
     masking: Masking | None = None
+    pipelined: bool = False
 
     def start(self, all_sites: Sequence[str]) -> tuple[CoordinatorState, list[Message]]:
         """The first question to the sites."""
@@ -150,25 +155,42 @@ class Coordinator:
     def _signed(self, done: tuple[CoordinatorState, list[Message]]) -> tuple[CoordinatorState, list[Message]]:
         if self.masking is None or self.masking.identity is None:
             return done
-        return done[0], self.masking.signed(done[1])
+        return done[0], self.masking.signed(done[1], done[0].summing)
 
     def resume(self, state: CoordinatorState) -> tuple[CoordinatorState, list[Message]]:
         """Continue from a saved state: sites that have not answered are asked again."""
         if state.status == DONE:
             return state, []
         state = dataclasses.replace(state, status=RUNNING, reason="", waited=0)
-        return self._signed((state, _question(state, state.missing)))
+        return self._signed((state, [*self._keys(state), *_question(state, state.missing)]))
+
+    def _keys(self, state: CoordinatorState) -> list[Message]:
+        """All keys again, where the first question travels together with them."""
+        if not self.pipelined or (state.round, state.phase) != (1, ASK) or not state.summing:
+            return []
+        if state.summing["agreement"]["recover"]:
+            return []
+        return _question(dataclasses.replace(state, phase=ROSTER), state.missing)
 
     def _take(self, state: CoordinatorState, message: Message) -> tuple[CoordinatorState, list[Message]]:
         if message.phase == TIMEOUT and message.sender == CLOCK:
             return self._late(state) if message.round == state.round else (state, [])
+        if self.pipelined and (message.phase, message.round, state.phase) == (ROSTER, state.round, ASK):
+            return state, []
         if why := self._objection(state, message):
             return _refuse(state, message, why)
         if message.phase == REFUSED:  # a damaged question is asked again after a time-out
-            text = f"round {state.round}: {message.sender} refused the question; its owner can see why"
+            text = f"round {state.round}: {message.sender} {self._refused(state, message)}"
             return dataclasses.replace(state, refusals=(*state.refusals, text)[-_MOST_REASONS:]), []
         state.received[message.sender] = message.arrays  # type: ignore[index]
         return self._close(state) if len(state.received) == len(state.asked) else (state, [])
+
+    def _refused(self, state: CoordinatorState, message: Message) -> str:
+        """What a site's refusal says: on joining a reason, if it has a public one."""
+        genuine = self.masking is not None and self.masking.objection(message, state.summing) is None
+        if state.phase == JOIN and genuine and (why := told_reason(message.meta)):
+            return f"does not join: {why}"
+        return "refused the question; its owner can see why"
 
     def _objection(self, state: CoordinatorState, message: Message) -> str | None:
         """Why the coordinator does not accept a message."""
@@ -190,7 +212,7 @@ class Coordinator:
             return "it was not asked"
         if message.sender in state.received:
             return "it has answered already"
-        if self.masking is not None and (why := self.masking.objection(message)):
+        if self.masking is not None and (why := self.masking.objection(message, state.summing)):
             return why
         return reply_problem(message.arrays, _expected(state))
 
@@ -218,7 +240,11 @@ class Coordinator:
             return self._advance(state, sums.total(state.received, state.all_sites), len(state.received))
         if state.phase not in (ASK, OPEN):
             memory, phase = masked.after_phase(state.summing, state.phase, state.round, state.received)
-            return _enter(dataclasses.replace(state, summing=memory), phase)
+            state, outbox = _enter(dataclasses.replace(state, summing=memory), phase)
+            if self.pipelined and phase == ROSTER and not memory["agreement"]["recover"]:
+                state, more = _enter(state, ASK)
+                outbox += more
+            return state, outbox
         if state.phase == ASK and self.program.tolerates_absence:
             question = _asked(state)
             memory, phase = masked.listed(state.summing, state.over, state.received, question)

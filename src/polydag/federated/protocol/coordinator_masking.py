@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from polydag.errors import DataError
 from polydag.federated.protocol.messages import (
     AGREE,
     ASK,
     DEAL,
+    EXCHANGE,
     JOIN,
     OPEN,
     PARCELS,
@@ -31,14 +33,23 @@ from polydag.federated.protocol.programs import Shapes
 from polydag.federated.protocol.sums import PADS, Contributions, Narrow, SecureSum
 from polydag.privacy import differencing
 from polydag.privacy.masking.agreement import BLOCK, Agreement
-from polydag.privacy.masking.coordinator import Opening, add_masked
-from polydag.privacy.masking.identities import Directory, Identity, is_signed
+from polydag.privacy.masking.coordinator import MaskedRound, add_masked
+from polydag.privacy.masking.identities import (
+    Channel,
+    Directory,
+    Identity,
+    is_signed,
+    is_tagged,
+    study_key,
+    tag,
+)
 from polydag.privacy.masking.keystreams import SEED, random_bytes
 from polydag.privacy.masking.site import HEAD, KEY, PAD, PARCEL, block_of
 from polydag.privacy.masking.site import SIGNATURE as SIGNATURE_BYTES
 
 Memory = Mapping[str, Any]
 _JOINED = ("key", "signature", "head")
+_CHANNELS = "channels"
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,10 @@ class Masking:
     identity, directory
         The coordinator's own identity and the sites' public keys. With them all messages are signed, so that
         forged ones are detected. Within one process nobody could forge any.
+    announced : mapping
+        What the study will ask, where it is known on joining, so that a site that its owner does not allow to
+        take part can say so at once: `tasks`, `columns`, `rounds`, and `plan`, the releases with noise as
+        pairs of multiplier and number.
     """
 
     quorum: int | None = None
@@ -59,19 +74,30 @@ class Masking:
     parts: Mapping[str, tuple[str, ...]] | None = None
     identity: Identity | None = None
     directory: Directory = field(default_factory=dict, repr=False)
+    announced: Mapping[str, Any] = field(default_factory=dict)
 
-    def signed(self, messages: Sequence[Message]) -> list[Message]:
-        """Questions with the coordinator's signature; one that goes to several sites is signed once."""
+    def signed(self, messages: Sequence[Message], memory: Memory | None = None) -> list[Message]:
+        """Questions with the coordinator's signature; one that goes to several sites is signed once.
+
+        To sites that have joined the study in `memory`, a tag takes the place of the signature.
+        """
         if self.identity is None:
             return list(messages)
+        channels = {} if memory is None else memory.get(_CHANNELS, {})
         words: dict[bytes, dict[str, Any]] = {}
+        found = []
         for message in messages:
-            if message.digest not in words:
-                signature = self.identity.sign(message.digest).hex()
-                words[message.digest] = {**message.meta, SIGNATURE: signature}
-        return [replace(message, meta=words[message.digest]) for message in messages]
+            digest = message.digest
+            if message.recipient in channels and message.phase != JOIN:
+                said = tag(channels[message.recipient][0].tobytes(), digest).hex()
+                found.append(message.with_signature(said))
+                continue
+            if digest not in words:
+                words[digest] = {**message.meta, SIGNATURE: self.identity.sign(digest).hex()}
+            found.append(replace(message, meta=words[digest]))
+        return found
 
-    def objection(self, message: Message) -> str | None:
+    def objection(self, message: Message, memory: Memory) -> str | None:
         """Why the coordinator does not believe that a message comes from its sender."""
         if self.identity is None:
             return None
@@ -79,6 +105,9 @@ class Masking:
             signature = bytes.fromhex(message.meta.get(SIGNATURE, ""))
         except (TypeError, ValueError):
             signature = b""
+        channel = memory.get(_CHANNELS, {}).get(message.sender)
+        if channel is not None and is_tagged(channel[1].tobytes(), signature, message.digest):
+            return None
         public = self.directory.get(message.sender, b"")
         if is_signed(public, signature, message.digest):
             return None
@@ -97,7 +126,11 @@ def begin(settings: Masking, all_sites: tuple[str, ...], *, recover: bool) -> Me
     )
     agreement.check()
     before = {"question": "", "over": []}
-    return {"agreement": agreement.to_json(), "block": -1, "before": before, "wrong": []}
+    told: dict[str, Any] = {"agreement": agreement.to_json(), "announced": dict(settings.announced)}
+    if settings.identity is not None:
+        private, public = study_key()
+        told |= {"private": np.frombuffer(private, dtype=np.uint8), EXCHANGE: public.hex()}
+    return {**told, "block": -1, "before": before, "wrong": []}
 
 
 def agreement_of(memory: Memory) -> Agreement:
@@ -127,7 +160,8 @@ def question(
     """The arrays and words of the question to a site in a phase."""
     all_sites = memory["agreement"]["all_sites"]
     if phase == JOIN:
-        return {}, {"agreement": memory["agreement"]}
+        exchange = {EXCHANGE: memory[EXCHANGE]} if EXCHANGE in memory else {}
+        return {}, {"agreement": memory["agreement"], "announced": memory["announced"], **exchange}
     study = {"study": memory["agreement"]["study"]}
     if phase == ROSTER:
         roster = {name: memory[name] for name in ("keys", "signatures", "heads")}
@@ -157,7 +191,8 @@ def after_phase(memory: Memory, phase: str, round_: int, received: Contributions
     if phase == JOIN:
         own = {name: [received[site][name] for site in agreement.all_sites] for name in _JOINED}
         roster = {"keys": own["key"], "signatures": own["signature"], "heads": own["head"]}
-        return {**memory, **{name: np.array(each) for name, each in roster.items()}}, ROSTER
+        memory = {**memory, **{name: np.array(each) for name, each in roster.items()}}
+        return {**memory, _CHANNELS: _channels(memory)} if EXCHANGE in memory else memory, ROSTER
     if phase in (ROSTER, DEAL):
         if not agreement.recover:
             return memory, ASK
@@ -171,6 +206,19 @@ def after_phase(memory: Memory, phase: str, round_: int, received: Contributions
         return {**memory, "ready": ready, "parcels": {}}, ASK
     signed = {site: arrays["signature"] for site, arrays in received.items()}  # AGREE
     return {**memory, "signed": signed}, OPEN
+
+
+def _channels(memory: Memory) -> dict[str, AnyArray]:
+    """For each site the keys of questions and answers; none for one whose key is not valid."""
+    private, agreement = memory["private"].tobytes(), memory["agreement"]
+    found = {}
+    for site, key in zip(agreement["all_sites"], memory["keys"], strict=True):
+        try:
+            channel = Channel.of(private, key.tobytes(), agreement["study"], site)
+        except DataError:
+            continue  # the other sites refuse it
+        found[site] = np.array([np.frombuffer(each, dtype=np.uint8) for each in channel])
+    return found
 
 
 def expected(
@@ -230,10 +278,10 @@ def summed(
         parts, total = secure.joined(total)
         shares = {site: arrays["shares"] for site, arrays in received.items()}
         pads = {site: numbers[site][PADS] for site in sites}
-        opening = Opening(
+        masked = MaskedRound(
             agreement, round_, question, over, sites, shares, pads, memory["locked"], memory["checks"]
         )
-        wrong = opening.unmask(parts)
+        wrong = masked.unmask(parts)
     done = {"numbers": {}, "list": [], "signed": {}, "wrong": wrong}
     before = {"question": question.hex(), "over": list(sites) if agreement.recover else []}
     memory = {**memory, **done, "before": before}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polydag.federated.protocol.messages import ASK, AnyArray, Message
+from polydag.federated.protocol.equations import entry_name
+from polydag.federated.protocol.messages import ASK, AnyArray, Arrays, Message
 from polydag.federated.protocol.sums import PADS
 from polydag.privacy.ledger import DATA, LEFT, PROTOCOL, REFUSED, Entry, parse
+
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 
 
 class Disclosed(NamedTuple):
@@ -33,21 +37,30 @@ class Noise(NamedTuple):
     multiplier: float = 0.0
 
 
-def answer_entries(study: str, message: Message, phase: str, *, over: int, noise: Noise) -> list[Entry]:
-    """The entries for an answer to a question of this phase: numbers computed from rows, keys and shares."""
+def answer_entries(
+    study: str, message: Message, phase: str, known: Arrays, *, over: int, noise: Noise
+) -> list[Entry]:
+    """The entries for an answer to a question of this phase: numbers computed from rows, keys and shares.
+
+    `known` are the arrays with which it was answered, of this question and of earlier ones.
+    """
     entries = []
     for name, array in message.arrays.items():
         size = (_shape(array), array.nbytes)
         if phase == ASK and name != PADS:
-            entries.append(Entry(study, message.round, DATA, name, *size, bool(study), over, *noise))
+            said = entry_name(name, known)
+            entries.append(Entry(study, message.round, DATA, said, *size, bool(study), over, *noise))
         else:
             entries.append(Entry(study, message.round, PROTOCOL, f"{phase}: {name}", *size))
     return entries
 
 
 def refusal_entry(study: str, round_: int, why: str, multiplier: float) -> Entry:
-    """The entry for a question that was refused, with the noise multiplier at which it is charged."""
-    return Entry(study, round_, REFUSED, why, multiplier=multiplier)
+    """The entry for a question that was refused, with the noise multiplier at which it is charged.
+
+    Numbers in the reason may be those of the data: they stay in the site's state, for its owner.
+    """
+    return Entry(study, round_, REFUSED, _NUMBER.sub("#", why), multiplier=multiplier)
 
 
 def _shape(array: AnyArray) -> str:

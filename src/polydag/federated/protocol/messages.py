@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ ANSWER = "answer"
 JOIN, ROSTER, DEAL, PARCELS, AGREE, OPEN = "join", "roster", "deal", "parcels", "agree", "open"
 ORDER = (JOIN, ROSTER, DEAL, PARCELS, ASK, AGREE, OPEN, ANSWER)
 
-SIGNATURE = "signature"
+SIGNATURE, EXCHANGE = "signature", "exchange"
 LAST_ROUND = 2**31
 _TYPES = ("<f8", "<i8", "<u8", "<u4", "|u1", "|b1")
 _DEPTH = 8
@@ -55,6 +56,13 @@ class Message:
     arrays: Arrays = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     _hashed: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def with_signature(self, signature: str) -> Message:
+        """The message with a signature or tag; its hash stays the same and is not computed again."""
+        signed = dataclasses.replace(self, meta={**self.meta, SIGNATURE: signature}, _hashed={})
+        known = {"content": (signed.arrays, signed.meta), "words": (self.sender, self.round, self.phase)}
+        signed._hashed.update(known, digest=self.digest)
+        return signed
 
     @property
     def digest(self) -> bytes:
@@ -123,18 +131,24 @@ def _problem(message: Message, most_bytes: float) -> str | None:
     return None
 
 
+_PLAIN = frozenset((str, bool, type(None)))
+
+
 def _is_json(value: Any, depth: int) -> bool:
+    kind = type(value)  # most values are words, and lists of words
+    if kind in _PLAIN:
+        return True
+    if kind is list or kind is tuple:
+        return depth > 0 and (
+            _PLAIN.issuperset(map(type, value)) or all(_is_json(own, depth - 1) for own in value)
+        )
     if isinstance(value, float):
         return math.isfinite(value)
-    if value is None or isinstance(value, (str, bool)):
-        return True
     if isinstance(value, int):
         return abs(value) < 2**63
-    if depth == 0:
+    if depth == 0 or not isinstance(value, Mapping):
         return False
-    if isinstance(value, Mapping):
-        return all(isinstance(name, str) and _is_json(own, depth - 1) for name, own in value.items())
-    return isinstance(value, (list, tuple)) and all(_is_json(own, depth - 1) for own in value)
+    return all(isinstance(name, str) and _is_json(own, depth - 1) for name, own in value.items())
 
 
 def reply_to(phase: str) -> str:

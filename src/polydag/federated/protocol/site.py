@@ -6,7 +6,8 @@ something new under the same masks.
 Whatever is wrong with a question, the answer is one and the same refusal, without a reason: which questions a
 site can answer may depend on its data. The reason is kept at the site for its owner. Under masks a refused
 question counts as answered, stands in the ledger, and ends the study at this site, so that refusals cannot be
-used to ask again and again.
+used to ask again and again. Only a site that does not join, before any question about data, may say why, in
+one of the words of `reasons`, and one of them is common to all that depends on the data.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from polydag.errors import DataError
@@ -22,10 +24,10 @@ from polydag.federated.protocol.messages import (
     ANSWER,
     ASK,
     COORDINATOR,
+    JOIN,
     LAST_ROUND,
     ORDER,
     REFUSED,
-    SIGNATURE,
     Arrays,
     Message,
     message_problem,
@@ -33,6 +35,7 @@ from polydag.federated.protocol.messages import (
     reply_to,
 )
 from polydag.federated.protocol.programs import Ask, Local
+from polydag.federated.protocol.reasons import REASON, WITHHELD, JoinRefusedError
 from polydag.federated.protocol.site_protection import SiteProtection, study_of
 from polydag.privacy.ledger import text_of
 
@@ -86,8 +89,8 @@ class Site:
     local : Local
         The party's side of the method, with its data.
     min_rows : int
-        With fewer rows the site does not take part. The default suits an organisation of its own; where all
-        rows are in one process, no minimum is needed.
+        With fewer rows the site does not take part, unless all numbers have noise. The default suits an
+        organisation of its own; where all rows are in one process, no minimum is needed.
     protection : SiteProtection, optional
         With it, numbers leave under masks only.
     """
@@ -109,7 +112,7 @@ class Site:
         return state, outbox
 
     def _take(self, state: SiteState, message: Message) -> tuple[SiteState, Message | None]:
-        if why := self._not_a_question(message):
+        if why := self._not_a_question(state, message):
             known = type(message.round) is int and 0 <= message.round < LAST_ROUND
             return _with_reason(state, why), _refusal(state.name, message.round if known else 0)
         if message.phase == REFUSED:
@@ -119,7 +122,7 @@ class Site:
         if now <= last:
             return state, self._again(state) if now == last and message.phase != ANSWER else None
         if state.closed and message.phase != ANSWER:
-            return state, self._signed(_refusal(state.name, message.round))
+            return state, self._signed(state.masking, _refusal(state.name, message.round))
         try:
             if message.phase == ANSWER:
                 state = self._with_notes(state, message)
@@ -128,16 +131,16 @@ class Site:
                 ), None
             return self._answer(self._with_notes(state, message), message)
         except Exception as error:  # no question may end the program that runs at a hospital
-            return self._refuse(state, message, _in_words(error), getattr(error, "multiplier", 0.0))
+            return self._refuse(state, message, error)
 
-    def _not_a_question(self, message: Message) -> str | None:
+    def _not_a_question(self, state: SiteState, message: Message) -> str | None:
         """Why something that arrived is no question of this study's coordinator; nothing is done about it."""
         most = float("inf") if self.protection is None else self.protection.policy.bytes
         if why := message_problem(message, most):
             return why
         if message.sender != COORDINATOR or message.phase not in (*ORDER, REFUSED):
             return "A site takes questions from the coordinator only."
-        if self.protection is not None and not self.protection.is_genuine(message):
+        if self.protection is not None and not self.protection.is_genuine(message, state.masking):
             return "The question is not signed by the coordinator: it was changed on the way, or is forged."
         return None
 
@@ -145,7 +148,7 @@ class Site:
         if message.phase not in (ASK, ANSWER):
             return state
         notes = dict.fromkeys((*state.notes, *self.local.notes(state.local, message.arrays)))
-        return dataclasses.replace(state, notes=tuple(notes))
+        return dataclasses.replace(state, notes=tuple(notes)[-_MOST_REASONS:])
 
     def _again(self, state: SiteState) -> Message:
         return Message(state.name, COORDINATOR, state.round, state.reply, state.sent, state.sent_meta)
@@ -155,6 +158,7 @@ class Site:
         if message.phase == ASK:
             if self.protection is not None:
                 self.protection.require_question(memory, message)
+            self._require_same_data(memory)
             ask = self._asked(state, message)
             if why := self.local.objection(state.local, ask):
                 raise DataError(why)
@@ -165,6 +169,9 @@ class Site:
             try:
                 local, sent = self.local.answer(state.local, ask)
                 if self.protection is not None:
+                    if noise.multiplier == 0:
+                        about = self.protection.require_unsolvable
+                        about(memory, {**state.local, **ask.arrays}, sent, self.local, state.ledger)
                     memory, sent = self.protection.mask(memory, message, sent, self.local.names)
             except Exception as error:
                 raise _ChargedError(_in_words(error), noise.multiplier) from error
@@ -172,14 +179,21 @@ class Site:
             raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
         else:
             memory, sent = self.protection.prepare(memory, state.name, message, self.local)
+            if message.phase == JOIN:  # at last: other reasons do not depend on the data
+                memory = self._with_data(memory)
         reply = Message(state.name, COORDINATOR, message.round, reply_to(message.phase), sent)
-        reply = self._signed(reply)
+        reply = self._signed(state.masking, reply)
         over = message.meta.get("over")
         entries = (
             [] if self.protection is None else self.protection.memories(state.masking, memory, message.round)
         )
         entries += answer_entries(
-            study_of(memory), reply, message.phase, over=len(over) if over else 1, noise=noise
+            study_of(memory),
+            reply,
+            message.phase,
+            {**state.local, **message.arrays},
+            over=len(over) if over else 1,
+            noise=noise,
         )
         state = dataclasses.replace(
             state, round=message.round, phase=message.phase, reply=reply.phase, local=local, sent=sent,
@@ -187,34 +201,70 @@ class Site:
         )  # fmt: skip
         return state, reply
 
-    def _refuse(
-        self, state: SiteState, message: Message, why: str, multiplier: float
-    ) -> tuple[SiteState, Message]:
-        """Refuse a genuine question; the reason stays here."""
+    def _refuse(self, state: SiteState, message: Message, error: Exception) -> tuple[SiteState, Message]:
+        """Refuse a genuine question; unless it is to join, the reason stays here."""
+        why = _in_words(error)
         state = _with_reason(state, why)
-        reply = self._signed(_refusal(state.name, message.round))
+        told = {}
+        if message.phase == JOIN and isinstance(error, JoinRefusedError):
+            told = {REASON: error.reason}
+        known = {} if message.phase == JOIN else state.masking  # keys of this study, if any
+        reply = self._signed(known, _refusal(state.name, message.round, told))
         if self.protection is None:  # numbers are seen anyway; a damaged question is asked again
             return state, reply
+        multiplier = getattr(error, "multiplier", 0.0)
         entry = refusal_entry(study_of(state.masking), message.round, why, multiplier)
         return dataclasses.replace(
             state, round=message.round, phase=message.phase, reply=REFUSED, sent={}, sent_meta=reply.meta,
             closed=True, ledger=(*state.ledger, text_of(entry)),
         ), reply  # fmt: skip
 
-    def _signed(self, message: Message) -> Message:
+    def _signed(self, memory: Mapping[str, Any], message: Message) -> Message:
         if self.protection is None or not self.protection.signs:
             return message
-        signature = self.protection.identity.sign(message.digest).hex()
-        return dataclasses.replace(message, meta={**message.meta, SIGNATURE: signature})
+        return message.with_signature(self.protection.signature(memory, message.digest))
 
-    def _asked(self, state: SiteState, message: Message) -> Ask:
+    @property
+    def _noisy(self) -> bool:
+        """Whether all numbers leave with noise; then no refusal may depend on the data, which noise hides."""
+        return hasattr(self.local, "noise")
+
+    @cached_property
+    def _version(self) -> str:
+        """The version of the data, which does not change while the program runs."""
+        assert self.protection is not None
+        return self.protection.version_of(self.local)
+
+    def _with_data(self, memory: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The memory of a site that joins with its data; raises where the data are kept back."""
+        assert self.protection is not None
+        if not self._noisy:
+            self.protection.require_data(memory, self.local, self._version)
+            if why := self._too_few():
+                raise JoinRefusedError(WITHHELD, why)
+        return {**memory, "version": self._version}
+
+    def _require_same_data(self, memory: Mapping[str, Any]) -> None:
+        """Raise where the data are no longer those with which the site has joined, or are too few."""
+        if self._noisy:
+            return
+        if why := self._too_few():
+            raise DataError(why)
+        if self.protection is not None and memory["version"] != self._version:
+            raise DataError(
+                "Its data has changed since it joined the study: sums before and after would show the rows "
+                "in which they differ. Use the data as they were, or start a new study."
+            )
+
+    def _too_few(self) -> str | None:
         least = self.min_rows
         if self.protection is not None:
             least = max(least, self.protection.policy.min_rows)
-        if self.local.n_rows < least:
-            raise DataError(
-                f"It has {self.local.n_rows:g} rows; its owner asks for at least {least} (min_rows)."
-            )
+        if self.local.n_rows >= least:
+            return None
+        return f"It has {self.local.n_rows:g} rows; its owner asks for at least {least} (min_rows)."
+
+    def _asked(self, state: SiteState, message: Message) -> Ask:
         meta = {name: value for name, value in message.meta.items() if name != "task"}
         if self.protection is not None and state.masking and hasattr(self.local, "noise"):
             meta["honest"] = self.protection.honest(state.masking)
@@ -239,6 +289,6 @@ def _with_reason(state: SiteState, why: str) -> SiteState:
     return dataclasses.replace(state, refusals=(*state.refusals, why)[-_MOST_REASONS:])
 
 
-def _refusal(site: str, round_: int) -> Message:
-    """The one refusal: it says nothing but which question it is about."""
-    return Message(site, COORDINATOR, round_, REFUSED)
+def _refusal(site: str, round_: int, told: Mapping[str, Any] | None = None) -> Message:
+    """The one refusal: it says nothing but which question it is about, and on joining a word of a list."""
+    return Message(site, COORDINATOR, round_, REFUSED, meta=told or {})

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from polydag.errors import DataError, UsageError
+from polydag.federated.protocol import equations
+from polydag.federated.protocol.checks import RANGES, out_of_range
 from polydag.federated.protocol.disclosure import Noise
+from polydag.federated.protocol.equations import PARTLY_CENTRED, entry_name
 from polydag.federated.protocol.messages import (
     AGREE,
     ASK,
     COORDINATOR,
     DEAL,
+    EXCHANGE,
     JOIN,
     OPEN,
     PARCELS,
@@ -22,15 +28,16 @@ from polydag.federated.protocol.messages import (
     Arrays,
     Message,
 )
-from polydag.federated.protocol.programs import Local
+from polydag.federated.protocol.programs import Ask, Local
+from polydag.federated.protocol.reasons import WITHHELD, JoinRefusedError
 from polydag.federated.protocol.storage.versions import change_problem, data_version
 from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of
 from polydag.privacy import differencing, ledger
 from polydag.privacy.dp.accounting import require_within
-from polydag.privacy.ledger import GROUP, SUM, VERSION, Entry
+from polydag.privacy.ledger import DATA, GROUP, SUM, VERSION, Entry
 from polydag.privacy.masking import site as masking
 from polydag.privacy.masking.agreement import Agreement
-from polydag.privacy.masking.identities import Identity, is_signed
+from polydag.privacy.masking.identities import Channel, Identity, is_signed, is_tagged, tag
 from polydag.privacy.masking.keystreams import derive_key
 from polydag.privacy.policy import Policy
 from polydag.stats import Regimes
@@ -47,6 +54,7 @@ _BRINGS = {  # the arrays and words of each phase's question
     AGREE: ((), ("study", "over", "list", "question")),
     OPEN: ((), ("study", "over", "list", "question", "signed")),
 }
+CHANNEL = "channel"  # in the memory: the keys of questions and answers
 _MOST_RELEASES, _MOST_KINDS = 10_000, 8  # in a plan: more would take long to account for
 
 
@@ -62,23 +70,39 @@ class SiteProtection:
         What its owner allows.
     earlier : tuple of Entry
         Its ledger at the beginning of the study.
+    version_key : bytes, optional
+        The key under which versions of its data stand in the ledger; it outlives the identity, from which it
+        is derived by default.
     """
 
     identity: Identity
     policy: Policy
     earlier: tuple[Entry, ...] = ()
+    version_key: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.policy.ranges) - set(RANGES)):
+            raise UsageError(f"No question has a field {unknown[0]!r}; ranges are of {', '.join(RANGES)}.")
 
     @property
     def signs(self) -> bool:
         """Whether questions and answers are signed."""
         return COORDINATOR in self.policy.directory
 
-    def is_genuine(self, message: Message) -> bool:
+    def is_genuine(self, message: Message, memory: Memory) -> bool:
         """Whether a question comes from the coordinator as the owner knows it."""
         if not self.signs:
             return True
         signature = _bytes(message.meta.get(SIGNATURE, ""))
+        if CHANNEL in memory and is_tagged(memory[CHANNEL][0].tobytes(), signature, message.digest):
+            return True
         return is_signed(self.policy.directory[COORDINATOR], signature, message.digest)
+
+    def signature(self, memory: Memory, digest: bytes) -> str:
+        """What shows the coordinator that an answer is this site's: a tag once it has joined."""
+        if CHANNEL in memory:
+            return tag(memory[CHANNEL][1].tobytes(), digest).hex()
+        return self.identity.sign(digest).hex()
 
     def prepare(self, memory: Memory, name: str, message: Message, local: Local) -> Done:
         """Answer a question that is not about data; returns the new memory and what is sent."""
@@ -101,7 +125,8 @@ class SiteProtection:
         if lacking:
             raise DataError(f"The question lacks {lacking[0]}.")
         if message.round > self.policy.rounds:
-            raise DataError(f"Its owner allows {self.policy.rounds:g} rounds in a study.")
+            why = f"Its owner allows {self.policy.rounds:g} rounds in a study."
+            raise JoinRefusedError("rounds", why) if message.phase == JOIN else DataError(why)
         if message.phase == JOIN:
             return
         if "agreement" not in memory:
@@ -111,44 +136,86 @@ class SiteProtection:
 
     def _join(self, memory: Memory, name: str, message: Message, local: Local) -> Done:
         if "agreement" in memory:
-            raise DataError("It has joined this study already, and a study is joined once.")
+            raise JoinRefusedError("joined", "It has joined this study already, and a study is joined once.")
         agreement, policy = Agreement.from_json(message.meta["agreement"]), self.policy
         try:
             agreement.check(policy.min_sites)
         except UsageError as error:
-            raise DataError(str(error)) from None
+            raise JoinRefusedError("agreement", str(error)) from None
         if name not in agreement.all_sites or len(set(agreement.all_sites)) != len(agreement.all_sites):
-            raise DataError("The list of sites must name different ones, with this one among them.")
+            raise JoinRefusedError(
+                "members", "The list of sites must name different ones, with this one among them."
+            )
         if strangers := [site for site in agreement.all_sites if site not in policy.directory]:
-            raise DataError(f"{strangers[0]} is not in this site's directory of identities.")
+            raise JoinRefusedError(
+                "members", f"{strangers[0]} is not in this site's directory of identities."
+            )
         if agreement.quorum < policy.quorum:
-            raise DataError(f"The quorum is {agreement.quorum}, and its owner asks for {policy.quorum}.")
+            raise JoinRefusedError(
+                "quorum", f"The quorum is {agreement.quorum}, and its owner asks for {policy.quorum}."
+            )
         if agreement.recover and not policy.recover:
-            raise DataError("Its owner does not allow sums without sites that drop out.")
+            raise JoinRefusedError("recovery", "Its owner does not allow sums without sites that drop out.")
         group = differencing.group_of(name, agreement.groups)
         before = [*ledger.own_groups(self.earlier), *([policy.group] if policy.group else [])]
         if why := differencing.regroup_problem(name, before, agreement.groups):
-            raise DataError(f"{why}.")
-        holds = {part for part, holders in agreement.parts.items() if name in holders}
-        if holds != set(parts_of(local)):
-            raise DataError("The study's list of who has rows under which interventions is wrong about it.")
-        version = self._version(local)
+            raise JoinRefusedError("group", f"{why}.")
+        self._require_announced(message, local)
+        if policy.withheld:
+            raise JoinRefusedError(WITHHELD, "Its owner keeps the data back (withheld).")
         joined, sent = masking.join(agreement, name, self.identity, self._head())
+        if self.signs and EXCHANGE in message.meta:
+            public = _bytes(message.meta[EXCHANGE])
+            keys = Channel.of(joined["private"].tobytes(), public, agreement.study, name)
+            joined = {**joined, CHANNEL: np.array([np.frombuffer(key, dtype=np.uint8) for key in keys])}
         kept = {key: memory[key] for key in ("plan",) if key in memory}
-        return {**joined, **kept, "sets": [], "group": list(group), "version": version, "units": {}}, sent
+        return {**joined, **kept, "sets": [], "group": list(group), "units": {}}, sent
+
+    def version_of(self, local: Local) -> str:
+        """The version of the site's data, as it stands in the ledger."""
+        return data_version(local, self._version_key)
+
+    @property
+    def _version_key(self) -> bytes:
+        return self.version_key or derived_version_key(self.identity)
+
+    def require_data(self, memory: Memory, local: Local, version: str) -> None:
+        """Raise where the data of a site that joins must be kept back, for a reason that depends on them."""
+        agreement = Agreement.from_json(memory["agreement"])
+        holds = {part for part, holders in agreement.parts.items() if memory["name"] in holders}
+        if holds != set(parts_of(local)):
+            raise JoinRefusedError(
+                WITHHELD, "The study's list of who has rows under which interventions is wrong about it."
+            )
+        if why := change_problem(self.earlier, version, self._version_key, self.policy.min_change):
+            raise JoinRefusedError(WITHHELD, f"{why}.")
+
+    def _require_announced(self, message: Message, local: Local) -> None:
+        """Raise where the owner does not allow what the study announces; it need not announce anything."""
+        announced, policy = message.meta.get("announced", {}), self.policy
+        if not isinstance(announced, Mapping):
+            raise DataError("What the study announces is not a mapping.")
+        tasks, columns = _names(announced.get("tasks", [])), _names(announced.get("columns", []))
+        if policy.tasks and (other := [task for task in tasks if task not in policy.tasks]):
+            raise JoinRefusedError("tasks", f"Its owner does not allow the question {other[0]!r}.")
+        if lacking := [column for column in columns if column not in local.names]:
+            raise JoinRefusedError("columns", f"It has no column {lacking[0]!r}, which the study needs.")
+        if _whole(announced.get("rounds", 0)) > policy.rounds:
+            raise JoinRefusedError("rounds", f"Its owner allows {policy.rounds:g} rounds in a study.")
+        if policy.budget is None:
+            return
+        if not hasattr(local, "noise"):
+            raise JoinRefusedError("noise", "Its owner has set a budget: numbers leave with noise only.")
+        if "plan" in announced:
+            planned = _plan(announced["plan"])
+            try:
+                require_within(policy.budget, ledger.multipliers(self.earlier), planned)
+            except DataError as error:
+                raise JoinRefusedError("budget", str(error)) from None
 
     def _head(self) -> bytes:
         last = self.earlier[-1].hash if self.earlier else ledger.START
         return len(self.earlier).to_bytes(8, "big") + bytes.fromhex(last)
-
-    def _version(self, local: Local) -> str:
-        """The version of the site's data; raises after a small change, unless numbers leave with noise."""
-        key = derive_key(self.identity.secret, "versions")
-        version = data_version(local, key)
-        noisy = hasattr(local, "noise")
-        if not noisy and (why := change_problem(self.earlier, version, key, self.policy.min_change)):
-            raise DataError(f"{why}.")
-        return version
 
     def _admit(self, memory: Memory, message: Message) -> Done:
         heads, all_sites = message.arrays["heads"], memory["agreement"]["all_sites"]
@@ -203,6 +270,45 @@ class SiteProtection:
         if why := differencing.sum_problem(sites, groups, self.policy.min_sites):
             raise DataError(f"It does not help to form the sum over {', '.join(sites)}: {why}.")
 
+    def require_unsolvable(
+        self, memory: Memory, known: Arrays, sent: Arrays, local: Local, so_far: Sequence[str]
+    ) -> None:
+        """Raise a `DataError` where sums would be enough to solve for single sites.
+
+        `known` are the arrays with which a question was answered, of this one and of earlier ones.
+        """
+        if self.policy.solvable:
+            return
+        names = {entry_name(name, known): name for name in sent}
+        if "parameters" in sent and local.n_rows <= len(local.names):
+            raise DataError(
+                "It has no more rows than columns: at a small penalty its parameters outweigh those of all "
+                "other sites and show the span of its rows. Use summed moments or noise (epsilon), or let "
+                "the owner allow it (solvable)."
+            )
+        if any(name.startswith(PARTLY_CENTRED) for name in names):
+            raise DataError(
+                "Moments of rows that are moved a part of the way to each site's own mean, at two different "
+                "parts, can be solved for these means. Use site_effects='means' or 'none', or let the owner "
+                "allow it (solvable)."
+            )
+        study, version = study_of(memory), str(memory["version"])
+        asked = [Entry(study, 0, VERSION, version)]
+        asked += [
+            Entry(study, 0, DATA, name, "×".join(map(str, (1, *sent[own].shape))), masked=True)
+            for name, own in names.items()
+        ]
+        earlier = [*self.earlier, *ledger.parse(so_far)]
+        before, (opened, columns) = equations.opened(earlier)[0], equations.opened([*earlier, *asked])
+        unknown = equations.unknown(len(memory["agreement"]["all_sites"]), len(columns))
+        if opened > before and opened >= unknown:
+            raise DataError(
+                f"With this question, {opened} sums that are not statistics of the pooled rows would have "
+                f"left, and these leave {unknown} covariances of single sites unknown: the sums could be "
+                "solved for them. Use summed moments or noise (epsilon), or let the owner allow it "
+                "(solvable)."
+            )
+
     def require_question(self, memory: Memory, message: Message) -> None:
         """Raise a `DataError` for a question about data that must not be answered."""
         if "roster" not in memory:
@@ -214,12 +320,23 @@ class SiteProtection:
         for name in ("W", "weights", "ridge", "lambdas"):
             if name in message.arrays and len(message.arrays[name]) > policy.lanes:
                 raise DataError(f"Its owner allows {policy.lanes:g} penalties in a question.")
+        own = {name: message.arrays[name] for name in policy.ranges if name in message.arrays}
+        if why := out_of_range(Ask(task, own, message.meta), policy.ranges):
+            raise DataError(f"{why}, which is what its owner allows.")
         self._require_sum(memory, _names(message.meta["over"]))
-        before = memory.get("asked")
-        if before is not None and before["round"] == message.round - 1:
-            told = message.meta["before"]
-            if not isinstance(told, Mapping) or told.get("question") != before["question"]:
-                raise DataError("The coordinator names another question as the one before.")
+        self._require_chain(memory, message)
+
+    def _require_chain(self, memory: Memory, message: Message) -> None:
+        """Raise where the coordinator names another question as the one before.
+
+        Where some sites only are asked in a round, the one before may not have come here.
+        """
+        before, told = memory.get("asked"), message.meta["before"]
+        asked_all = not memory["agreement"]["recover"]
+        if before is None or not (asked_all or before["round"] == message.round - 1):
+            return
+        if not isinstance(told, Mapping) or told.get("question") != before["question"]:
+            raise DataError("The coordinator names another question as the one before.")
 
     def honest(self, memory: Memory) -> int:
         """How many sites are counted on to keep their noise secret: all but those that may collude."""
@@ -285,6 +402,11 @@ class SiteProtection:
             name = json.dumps(list(sites), ensure_ascii=False)
             entries.append(Entry(study, round_, SUM, name, over=len(sites)))
         return entries
+
+
+def derived_version_key(identity: Identity) -> bytes:
+    """The first key of the versions of a site's data."""
+    return derive_key(identity.secret, "versions")
 
 
 def parts_of(local: Local) -> list[str]:

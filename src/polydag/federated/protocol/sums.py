@@ -40,14 +40,16 @@ Narrow = Mapping[str, Sequence[int]]
 def narrow_of(meta: Mapping[str, Any]) -> Narrow:
     """The arrays of a question that are summed in single words, with the powers of two of their units."""
     said = meta.get("narrow", {})
-    if not isinstance(said, Mapping) or not all(
-        isinstance(own, (list, tuple)) and all(type(power) is int and power in _POWERS for power in own)
-        for own in said.values()
-    ):
+    if not isinstance(said, Mapping) or not all(map(_are_powers, said.values())):
         raise DataError(
             f"The question gives the units as {said!r}; expected are powers of two for each array."
         )
     return said
+
+
+def _are_powers(own: Any) -> bool:
+    whole = isinstance(own, (list, tuple)) and {int}.issuperset(map(type, own))
+    return whole and (not own or (min(own) in _POWERS and max(own) in _POWERS))
 
 
 @dataclass(frozen=True)

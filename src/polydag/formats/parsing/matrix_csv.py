@@ -6,16 +6,15 @@ import csv
 import io
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from polydag.arrays import Index
 from polydag.errors import DataError
 from polydag.formats.parsing.csv_text import csv_text
 from polydag.formats.parsing.graph_from_edges import shortened
 
-IntMatrix = NDArray[np.int64]
 
-
-def matrix_from_text(text: str) -> tuple[IntMatrix, list[str]]:
+def matrix_from_text(text: str) -> tuple[Index, list[str]]:
     """Parse a matrix and its names; the first line names the columns, the first cell of a line its row."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[list[int]] = []
@@ -46,12 +45,12 @@ def _entry(cell: str, place: str) -> int:
     raise DataError(f"{place}: entries must be small whole numbers; got {shortened(cell)}.")
 
 
-def matrix_to_text(matrix: IntMatrix, names: tuple[str, ...]) -> str:
+def matrix_to_text(matrix: Index, names: tuple[str, ...]) -> str:
     """The matrix as CSV; in R, `as.matrix(read.csv(file, row.names = 1, check.names = FALSE))` reads it."""
     return csv_text([["", *names], *([name, *row] for name, row in zip(names, matrix.tolist(), strict=True))])
 
 
-def square(matrix: ArrayLike, allowed: tuple[int, ...], what: str) -> IntMatrix:
+def square(matrix: ArrayLike, allowed: tuple[int, ...], what: str) -> Index:
     """Check that a matrix is square and has only allowed entries."""
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -9,14 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 
+from polydag.arrays import Array
+from polydag.errors import DataWarning
 from polydag.learners.base import Estimator
 from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.decorrelation import Decorrelation, decorrelate, decorrelated
 from polydag.rows.dependence import DependenceTest
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import RowPrecision
-
-Array = NDArray[np.float64]
 
 
 class RowCorrelation(Estimator):
@@ -35,6 +36,8 @@ class RowCorrelation(Estimator):
     column_correlations_ : Series
         Each column's own correlation of linked rows (in groups, the intraclass correlation), by restricted
         likelihood; Σ is assumed common to all columns.
+    columns_p_value_ : float
+        Of the likelihood-ratio test that it is; NaN where the structure is not "common".
     structure_ : str
         The structure of Σ: "common", "decay", "matern", "block", "kinds", "known", "free" or "independent".
     structure_parameters_ : dict
@@ -87,6 +90,11 @@ class RowCorrelation(Estimator):
         """Each column's own correlation of linked rows."""
         found = self.decorrelation_
         return pd.Series(found.column_correlations, index=list(found.table.names))
+
+    @property
+    def columns_p_value_(self) -> float:
+        """Of the test that all columns have the same correlation; NaN where the structure is not "common"."""
+        return self.decorrelation_.columns_p_value
 
     @property
     def structure_(self) -> str:
@@ -176,6 +184,15 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     def fit(self, X: Any, y: None = None) -> Self:
         """Estimate how the rows are correlated; `y` is ignored."""
         table = LinkedTable.of(X, self.links, self.covariates)
+        if table.group_level.any():
+            named = ", ".join(name for name, same in zip(table.names, table.group_level, strict=True) if same)
+            warnings.warn(
+                f"Column {named} is the same in all linked rows: a property of the group. Transformed rows "
+                "do not show that it is no effect of the others: fit a learner to LinkedRows, or forbid "
+                "edges into it.",
+                DataWarning,
+                stacklevel=2,
+            )
         self.decorrelation_ = decorrelate(
             table,
             structure=self.structure,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.learners.base import StructureLearner
@@ -27,8 +27,6 @@ from polydag.rows.linked_table import LinkedTable
 from polydag.sources.interface import Source
 from polydag.sources.linked_rows import LinkedRows
 from polydag.stats import GaussianStats
-
-Array = NDArray[np.float64]
 
 
 class _Round(NamedTuple):
@@ -198,7 +196,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 stacklevel=4,
             )
 
-    def _edges(self, B: Array, stats: GaussianStats) -> tuple[NDArray[np.bool_], Array]:
+    def _edges(self, B: Array, stats: GaussianStats) -> tuple[Mask, Array]:
         """Which edges stay, and their least-squares weights (of standardised, decorrelated columns)."""
         loss = LeastSquares.from_stats(stats)
         if self.threshold == "ebic":
@@ -212,7 +210,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
     def _fit_in_turns(self, rows: LinkedRows) -> None:
         table = rows.table
         problem, scale, known = _problem(rows)
-        model = self._learn(rows.decorrelation_)
+        model = self._learn(rows)
         best: _Turn | None = None
         rounds: list[_Round] = []
         settled = no_dag = False
@@ -237,7 +235,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 break
             best = turn
             before = model.graph_.adjacency
-            model = self._learn(turn.decorrelation)
+            model = self._learn(rows.decorrelated_by(turn.decorrelation))
         if best is None:
             best = _Turn(model, rows.decorrelation_, np.full(len(table.names), np.nan), np.nan)
         self.learner_, self.decorrelation_ = best.model, best.decorrelation
@@ -265,9 +263,9 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
         self.error_variances_ = pd.Series(variances, index=list(names))
 
-    def _learn(self, decorrelation: Decorrelation) -> Any:
+    def _learn(self, rows: LinkedRows) -> Any:
         learner = BOSS() if self.learner is None else clone(self.learner)
-        return learner.fit(decorrelation.moments())
+        return learner.fit(rows)
 
 
 def _problem(rows: LinkedRows) -> tuple[Problem, Array, RowEstimate]:
@@ -285,7 +283,7 @@ def _joint(known: RowEstimate) -> bool:
     return known.structure == "free" and known.parameters["own"] == 0.0
 
 
-def _places(order: Sequence[str], names: tuple[str, ...]) -> NDArray[np.int64]:
+def _places(order: Sequence[str], names: tuple[str, ...]) -> Index:
     told = [str(name) for name in order]
     if unknown := [name for name in told if name not in set(names)]:
         raise DataError(f"The order names {', '.join(unknown)}, which the data does not have.")

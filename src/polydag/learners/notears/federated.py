@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import pandas as pd
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array
@@ -25,11 +26,13 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.notears.linear import Notears
 from polydag.learners.notears.nonlinear import NotearsMLP
 from polydag.losses.settings import Network, Series
+from polydag.metrics import shd
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional, whole
 from polydag.sources.given import Given
 from polydag.sources.interface import Source
 from polydag.sources.parties import Parties, aligned
 from polydag.sources.table import InMemory
+from polydag.stats.regimes import rescaled
 
 SINGLE_TABLE_LEARNERS: dict[str, Any] = {
     "linear": Notears,
@@ -108,7 +111,7 @@ class FederatedNotears(StructureLearner):
         own.
     varsortability_ : float
         How far the graph follows the order of the pooled variances, as for `Notears`; NaN where these are
-        not known.
+        not known. Where it is near 1, `standardized_difference(parties)` says how much rests on units.
     n_rounds_ : int
         The number of questions that the coordinator asked.
 
@@ -139,6 +142,7 @@ class FederatedNotears(StructureLearner):
     criterion_: float
     varsortability_: float
     n_rounds_: int
+    _scale: Array | None
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "method": key_of(METHODS),
@@ -210,6 +214,7 @@ class FederatedNotears(StructureLearner):
         self.lambda_used_, self.criterion_ = fitted.lambda_, fitted.criterion
         self.disclosure_, self.protection_ = result.disclosure, result.protection
         self.varsortability_, self.n_rounds_ = result.varsortability, result.n_rounds
+        self._scale = result.scale
         own = [f"{name}: {note}" for name, source in parties.parties.items() for note in source.notes]
         self.notes_ = tuple(dict.fromkeys([*own, *result.notes]))
         for name, value in fitted.attributes.items():
@@ -224,6 +229,28 @@ class FederatedNotears(StructureLearner):
 
     def _keep_source(self, source: Any) -> None:
         """Nothing: what left the parties is known from the study itself."""
+
+    def standardized_difference(self, X: Any) -> int:
+        """In how many edges the graph of the same parties with standardised columns differs.
+
+        This is a further study over the parties, and what it discloses adds to what the fit disclosed: it is
+        not done unasked. For the linear model without noise, of the parties that were fitted.
+        """
+        check_is_fitted(self)
+        parties = self._source(X)
+        scale = self._scale
+        if self.model != "linear" or scale is None or parties.privacy.epsilon is not None:
+            raise UsageError(
+                "The comparison with standardised columns needs the linear model and common spreads without "
+                "noise. Standardise the columns at the parties, fit again, and compare by metrics.shd."
+            )
+        scaled = for_each_party(
+            parties.parties, lambda source: rescaled(aligned(source.moments(), self.graph_.names), scale)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            again = clone(self).fit(parties.with_parties(scaled))
+        return shd(true=self.graph_, estimate=again.graph_)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

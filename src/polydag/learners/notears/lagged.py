@@ -31,7 +31,7 @@ from polydag.stats import GaussianStats
 _LEARNED = (
     "graph_", "raw_weights_", "history_", "pruned_", "converged_", "n_iter_", "n_features_in_",
     "feature_names_in_", "lambda_used_", "threshold_", "criterion_", "varsortability_",
-    "notes_", "disclosure_", "protection_", "coefficients_", "kinds_", "_moments",
+    "notes_", "disclosure_", "protection_", "coefficients_", "kinds_", "_moments", "_masks",
 )  # fmt: skip
 
 

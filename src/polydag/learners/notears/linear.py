@@ -7,24 +7,28 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from polydag.acyclicity import ACYCLICITY
-from polydag.errors import ConvergenceWarning
+from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.held_out import HeldOutScore
 from polydag.losses import LeastSquares
-from polydag.metrics import varsortability
+from polydag.metrics import shd, varsortability
 from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
 from polydag.optimize.pruning import Pruned, best_of, prune
 from polydag.optimize.stability_selection import stable_lambda
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional
 from polydag.sources.checked import gaussian_statistics
+from polydag.sources.given import Given
 from polydag.sources.interface import Source
 from polydag.stats import GaussianStats, Regimes
+from polydag.stats.regimes import rescaled
 
 
-class Notears(StructureLearner):
+class Notears(HeldOutScore, StructureLearner):
     """Linear NOTEARS: least squares with an ℓ1 penalty over acyclic weights.
 
     The method needs only `GaussianStats`, so the rows may come from a table, a stream or a sum over parties.
@@ -62,8 +66,8 @@ class Notears(StructureLearner):
     Notes
     -----
     Least squares compares residual variances across columns in their own units, so directions depend on the
-    scales. `weights_` are the least-squares coefficients given the graph; `raw_weights_` are the penalised
-    ones.
+    scales: `standardized_difference()` says in how many edges. `weights_` are the least-squares coefficients
+    given the graph; `raw_weights_` are the penalised ones.
 
     References
     ----------
@@ -92,6 +96,7 @@ class Notears(StructureLearner):
     threshold_: float
     criterion_: float
     varsortability_: float
+    _masks: Masks
 
     def __init__(
         self,
@@ -110,7 +115,8 @@ class Notears(StructureLearner):
 
     def _fit(self, source: Source) -> None:
         stats = gaussian_statistics(source)
-        masks = knowledge_masks(self.knowledge, stats.names)
+        masks = knowledge_masks(joined(self.knowledge, source.knowledge), stats.names)
+        self._masks = masks
         loss = LeastSquares.from_stats(stats)
         solutions = self._solutions(source, loss, masks)
         pruned = [prune(loss, solution.W, masks, self.threshold) for solution in solutions]
@@ -128,6 +134,22 @@ class Notears(StructureLearner):
         else:
             chosen = float(self.lambda_)
         return [solve(loss, chosen, measure, masks)]
+
+    def standardized_difference(self) -> int:
+        """In how many edges the graph of the same columns, standardised, differs from the fitted one."""
+        check_is_fitted(self)
+        if self.lambda_ == "stability":
+            raise UsageError(
+                "lambda_='stability' needs rows; standardise them and fit again, then compare by metrics.shd."
+            )
+        stats = self._moments
+        spread = np.sqrt(_pooled(stats).covariance.diagonal())
+        loss = LeastSquares.from_stats(rescaled(stats, spread))
+        solutions = self._solutions(Given(stats), loss, self._masks)
+        pruned = [prune(loss, solution.W, self._masks, self.threshold) for solution in solutions]
+        weights = pruned[best_of(loss, pruned)].weights
+        again = Graph((weights != 0) | self._masks.required, self.graph_.names)
+        return shd(true=self.graph_, estimate=again)
 
     def _store(
         self,

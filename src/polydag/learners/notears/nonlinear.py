@@ -15,7 +15,7 @@ from polydag.arrays import Array
 from polydag.checkpoint import piece
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
 from polydag.optimize.network_choice import PROBABILITY, SLOPE, network_bic, penalty_path
 from polydag.optimize.nonlinear import Solution, solve_masked, solve_mlp, standard_rows
@@ -122,7 +122,7 @@ class NotearsMLP(StructureLearner):
         rows, found = numeric_rows(source.rows())
         stats = GaussianStats.from_data(rows, names=found)
         gaussian_statistics(stats)  # checks that the columns are usable
-        masks = knowledge_masks(self.knowledge, stats.names)
+        masks = knowledge_masks(joined(self.knowledge, source.knowledge), stats.names)
         solutions = self._solutions(standard_rows(rows, stats), masks)
         self._store(stats.names, masks, len(rows), solutions)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from polydag.arrays import Array
 from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
-from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
@@ -26,7 +26,7 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
 from polydag.scores import Score, ScoreName, kind_of, resolve
-from polydag.sources.checked import discrete_counts, statistics, used_kinds
+from polydag.sources.checked import discrete_counts, scored_statistics, used_kinds
 from polydag.sources.columns.labels import labelled
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory
@@ -34,8 +34,8 @@ from polydag.stats.regimes import standardized
 
 # Parameters that all learners of posteriors share.
 POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
-    "score": ScoreName(),
-    "score_options": optional(Instance(Mapping, "a mapping of options to values")),
+    "criterion": ScoreName(),
+    "criterion_options": optional(Instance(Mapping, "a mapping of options to values")),
     "structure_prior": one_of("fair", "uniform"),
     "max_parents": whole(least=0),
     "method": one_of("auto", "exact", "mcmc"),
@@ -52,10 +52,10 @@ def posterior_score(settings: Any, stats: Any, *, as_given: bool = False) -> Sco
 
     Numbers are standardised where the score's prior has a scale, unless they are taken as given.
     """
-    spec = resolve(settings.score, kind_of(settings.score) or "numbers")
+    spec = resolve(settings.criterion, kind_of(settings.criterion) or "numbers")
     sizes = spec.taken(equivalent_sample_size=settings.equivalent_sample_size)
     own = standardized(stats) if spec.standardised and not as_given else stats
-    return spec.make(own, **{**sizes, **(settings.score_options or {})})
+    return spec.make(own, **{**sizes, **(settings.criterion_options or {})})
 
 
 class BayesianDiscovery(StructureLearner):
@@ -63,10 +63,10 @@ class BayesianDiscovery(StructureLearner):
 
     Parameters
     ----------
-    score : str
+    criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
         "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
-    score_options : mapping, optional
+    criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
         The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
@@ -93,7 +93,8 @@ class BayesianDiscovery(StructureLearner):
     discretize : str, optional
         Cut continuous columns into levels: "quantile:4" or "interval:4".
     threshold : float
-        `graph_` has the edges with a probability above this.
+        `graph_` has the pairs that are adjacent with a probability above this, directed where one direction
+        has such a probability and undirected otherwise.
     memory : float, optional
         Gigabytes that may be used; by default what is available.
     knowledge : Knowledge, optional
@@ -128,8 +129,9 @@ class BayesianDiscovery(StructureLearner):
 
     Notes
     -----
-    `graph_` is always a DAG, weighted by the probabilities: the least probable edge of each cycle is removed
-    and listed in `pruned_`. The prior of BGe has a scale, so continuous columns are standardised, from rows
+    `graph_` is weighted by probabilities: of the direction, or of the connection where no direction is sure.
+    Its directed edges form no cycle: the least probable edge of each is removed and listed in `pruned_`.
+    `best_graph_` is a DAG. The prior of BGe has a scale, so continuous columns are standardised, from rows
     and from statistics alike, and the posterior does not depend on units. With `Regimes`, all rows share one
     scale, and rows in which a variable was set do not contribute to its score.
 
@@ -147,7 +149,7 @@ class BayesianDiscovery(StructureLearner):
     Examples
     --------
     >>> from polydag.embedded import asia
-    >>> model = BayesianDiscovery(score="bdeu", max_parents=2).fit(asia().sample(1000, random_state=0))
+    >>> model = BayesianDiscovery(criterion="bdeu", max_parents=2).fit(asia().sample(1000, random_state=0))
     >>> round(float(model.posterior_.edges.loc["bronc", "dysp"]), 2)
     1.0
     """
@@ -167,8 +169,8 @@ class BayesianDiscovery(StructureLearner):
     def __init__(
         self,
         *,
-        score: str = "bdeu",
-        score_options: Mapping[str, Any] | None = None,
+        criterion: str = "bdeu",
+        criterion_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
@@ -184,8 +186,8 @@ class BayesianDiscovery(StructureLearner):
         n_jobs: int = 1,
         random_state: int | None = None,
     ) -> None:
-        self.score = score
-        self.score_options = score_options
+        self.criterion = criterion
+        self.criterion_options = criterion_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
@@ -210,17 +212,18 @@ class BayesianDiscovery(StructureLearner):
             summed = self.over == "dags" and self.method == "exact"
             (exact_uniform.require_fit if summed else require_fit)(len(stats.names), self._memory())
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, stats.names)
-        masks = certain_edges(knowledge_masks(self.knowledge, stats.names), edge_prior, stats.names)
+        known = knowledge_masks(joined(self.knowledge, source.knowledge), stats.names)
+        masks = certain_edges(known, edge_prior, stats.names)
         self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
     def _statistics(self, source: Source) -> Any:
-        kind = kind_of(self.score)
+        kind = kind_of(self.criterion)
         if kind in ("numbers", "mixed"):
             self.kinds_ = used_kinds(source, kind)
-            return statistics(source, kind)
+            return scored_statistics(source, resolve(self.criterion, kind).needs)
         self.kinds_ = used_kinds(source, "labels")
         if isinstance(source, InMemory):
-            source = labelled(source, self.discretize, self.score)
+            source = labelled(source, self.discretize, self.criterion)
         elif self.discretize is not None:
             raise UsageError(
                 f"discretize= needs rows; {source.described} has none to give. Discretise before."
@@ -259,7 +262,7 @@ class BayesianDiscovery(StructureLearner):
         self.posterior_ = posterior
         self.best_graph_, self.best_score_ = posterior.best_graph()
         self.log_evidence_ = posterior.log_evidence
-        graph, removed = posterior.acyclic(self.threshold, keep=masks.required)
+        graph, removed = posterior.confidence.graph(self.threshold, keep=masks.required)
         history = pd.DataFrame([{"families": table.scores.size, "log_evidence": self.log_evidence_}])
         sampled = posterior if isinstance(posterior, ChainPosterior | WeightedPosterior) else None
         self._keep(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,10 +19,12 @@ from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS,
 from polydag.learners.posterior.power import found_share
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
 from polydag.posterior import edge_probabilities, exact_posterior, family_table, with_prior
+from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.subset_lattice import fits, require_fit
 from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.several_scores import candidate_table, tables_of
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.joint_chains.related_chains import JointChainPosterior, RelatedChains, chains_fit
 from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
 from polydag.posterior.probabilities import Posterior
@@ -44,8 +46,10 @@ from polydag.posterior.transfer.differences import (
     from_pool,
     from_related,
 )
+from polydag.posterior.transfer.draws import TaskPosterior, independent
 from polydag.posterior.transfer.related_families import related_families
-from polydag.posterior.transfer.theorem1 import require_joint_fit
+from polydag.posterior.transfer.relatedness import Related
+from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
 from polydag.progress import report
 from polydag.scores import Score, kind_of
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
@@ -62,8 +66,9 @@ class MultitaskDiscovery(StructureLearner):
     ----------
     transfer : {"learned", "family", "theorem1", "none", "pool"}
         "learned": which tasks are related, and how closely, is learned from their rows: unrelated tasks are
-        left alone. Exact, with joint probabilities of differences, for up to about 20 variables; for more,
-        the families of each task are weighted as in "family", as far as tasks are related. "family": the
+        left alone. There are joint probabilities of differences: exact for up to about 20 variables, by
+        Markov chains over an order that tasks share for more. Where these would take too long (`method`), the
+        families of each task are weighted as in "family", as far as tasks are related. "family": the
         families of each task are weighted by the scores of similar families in the other tasks; for any
         number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
         exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
@@ -78,10 +83,10 @@ class MultitaskDiscovery(StructureLearner):
         which makes networks sparser the more tasks there are.
     transfer_prior : TransferPrior, optional
         A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
-    score : str
+    criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
         "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
-    score_options : mapping, optional
+    criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
         The prior of parent sets: "fair" gives every number of parents the same probability, "uniform" every
@@ -90,7 +95,7 @@ class MultitaskDiscovery(StructureLearner):
         The largest in-degree. A bound beyond the number of other variables has no effect.
     method : {"auto", "exact", "mcmc"}
         "exact" sums over all orders, "mcmc" samples them; "auto" is exact where that fits. "theorem1" is
-        always exact.
+        always exact. "learned" has joint chains with "mcmc", and with "auto" where they take minutes.
     chains : Chains
         How many Markov chains "mcmc" runs for each task, how long, and how large their buckets are.
     edge_prior : array or DataFrame of shape (n, n), optional
@@ -121,7 +126,7 @@ class MultitaskDiscovery(StructureLearner):
     posteriors_ : list of Posterior
         One for each task: `posteriors_[0].edges`.
     graphs_ : list of Graph
-        The edges of each task above the threshold.
+        The connections of each task above the threshold, directed where one direction is above it, too.
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
         task, in all of them, in one and no other. The basis is "joint" for "learned" and "theorem1", "one
@@ -136,7 +141,7 @@ class MultitaskDiscovery(StructureLearner):
         With "learned", the expected share of pairs of tasks that are separate, of one population, of the same
         network, or of networks that deviate from a common one.
     graph_ : Graph
-        The edges whose mean probability over the tasks is above the threshold.
+        The same of the mean probabilities over the tasks.
     candidates_ : DataFrame
         variable, candidates, best_left_out (the largest gain, in any task, of a variable that is not a
         candidate); empty where all variables are candidates.
@@ -184,8 +189,8 @@ class MultitaskDiscovery(StructureLearner):
         normaliser: Literal["all", "truncated"] = "all",
         combination: Literal["product", "star"] = "star",
         transfer_prior: TransferPrior | None = None,
-        score: str = "bdeu",
-        score_options: Mapping[str, Any] | None = None,
+        criterion: str = "bdeu",
+        criterion_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
         method: str = "auto",
@@ -205,8 +210,8 @@ class MultitaskDiscovery(StructureLearner):
         self.normaliser = normaliser
         self.combination = combination
         self.transfer_prior = transfer_prior
-        self.score = score
-        self.score_options = score_options
+        self.criterion = criterion
+        self.criterion_options = criterion_options
         self.structure_prior = structure_prior
         self.max_parents = max_parents
         self.method = method
@@ -278,6 +283,30 @@ class MultitaskDiscovery(StructureLearner):
         found = self._differences if of == "edges" else self._differences.connections()
         return found.pair(a, b)
 
+    def sample_dags(
+        self, count: int = 1000, *, view: int | str | None = None, random_state: int | None = None
+    ) -> list[DagSamples]:
+        """DAGs of all tasks, drawn together: one `DagSamples` for each task, in the order of `tasks_`.
+
+        The DAGs at the same place belong together, so that any property of several tasks' networks can be
+        counted. With "theorem1" each task has a view of its own, and `view` says whose is meant. Tasks that
+        were learned separately ("none", "family", "learned" for many variables) are drawn independently.
+        """
+        if not hasattr(self, "tasks_"):
+            raise UsageError("There are no tasks to draw: call fit first.")
+        first = self.posteriors_[0]
+        if not isinstance(first, TaskPosterior):
+            return independent(self.posteriors_, count, random_state)
+        by_view = isinstance(first.networks, Theorem1Networks)
+        if by_view and view is None:
+            raise UsageError(
+                "With transfer='theorem1' each task has its own view of all tasks: name one as view."
+            )
+        own = self.posteriors_[self._number(view)] if by_view and view is not None else first
+        assert isinstance(own, TaskPosterior)
+        assert own.networks is not None
+        return own.networks.sample(count, random_state)
+
     def power(
         self,
         task: int | str,
@@ -344,10 +373,10 @@ class MultitaskDiscovery(StructureLearner):
         return Fixed(float(self.lambda_), self.normaliser)
 
     def _statistics(self, tasks: Tasks) -> list[Any]:
-        if kind_of(self.score) == "labels":
-            counts = task_counts(tasks, self.score, self.discretize)
+        if kind_of(self.criterion) == "labels":
+            counts = task_counts(tasks, self.criterion, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        stats = task_mixed(tasks) if kind_of(self.score) == "mixed" else task_statistics(tasks)
+        stats = task_mixed(tasks) if kind_of(self.criterion) == "mixed" else task_statistics(tasks)
         return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:
@@ -372,31 +401,65 @@ class MultitaskDiscovery(StructureLearner):
         allowed = with_prior(none, "uniform", masks=masks)
         ruled_out = not np.isfinite(allowed.scores).all()
         scores = [t.with_scores(t.scores + allowed.scores) for t in plain]
-        fit = joint_fits(first.n, len(plain), first.max_parents, self._memory())
+        pool, memory = partial(self._pooled_members, stats, plain, masks), self._memory()
+        normal = [allowed] if ruled_out else ()
+        size = (first.candidates.shape[1], first.max_parents)
+        fit = joint_fits(first.n, len(plain), first.max_parents, memory)
         if self.method == "mcmc" or first.is_pruned or not (fit or self.method == "exact"):
+            if self.method == "mcmc" or chains_fit(first.n, len(plain), *size, memory):
+                by_chains = RelatedChains(
+                    prior,
+                    scores,
+                    pool,
+                    self.chains,
+                    normal=normal,
+                    n_jobs=self.n_jobs,
+                    random_state=self.random_state,
+                )
+                found = by_chains.learn()
+                self._keep_related(found)
+                self.posteriors_ = [*by_chains.posteriors(found)]
+                return from_related(names, self.tasks_, found)
+            warnings.warn(
+                f"The joint posterior of {first.n} variables and {len(plain)} tasks is not computed: "
+                "differences_ and connections_ multiply the tasks' own probabilities, which mistakes a "
+                "lack of rows for a difference. Use method='mcmc' and have patience, compare fewer "
+                "variables or tasks, or check connections with power().",
+                DataWarning,
+                stacklevel=4,
+            )
             tables, relatedness = related_families(prior, scores)
             self.relatedness_ = self._by_task(relatedness)
             return self._separate(tables, names, one_for_all=False)
-        learner = Relatedness(
-            prior,
-            scores,
-            lambda members: self._pooled_table(
-                [stats[k] for k in members], [plain[k] for k in members], masks
-            ),
-            normal=[allowed] if ruled_out else (),
-            n_jobs=self.n_jobs,
-            memory=self._memory(),
-        )
+        learner = Relatedness(prior, scores, pool, normal=normal, n_jobs=self.n_jobs, memory=memory)
         found = learner.learn()
-        self.relatedness_ = self._by_task(found.relatedness)
-        self.ways_ = found.ways
+        self._keep_related(found)
         self.posteriors_ = [
-            Posterior(names, P, "exact", log_evidence=found.edges.log_evidence) for P in found.edges.edges
+            TaskPosterior(
+                names,
+                P,
+                "exact",
+                candidates=first.candidates,
+                sets=first.sets,
+                family_probabilities=found.edges.families[k],
+                log_evidence=found.edges.log_evidence,
+                networks=found.networks,
+                task=k,
+            )
+            for k, P in enumerate(found.edges.edges)
         ]
         return from_related(names, self.tasks_, found)
 
+    def _keep_related(self, found: Related) -> None:
+        self.relatedness_, self.ways_ = self._by_task(found.relatedness), found.ways
+
     def _by_task(self, values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, index=list(self.tasks_), columns=list(self.tasks_))
+
+    def _pooled_members(
+        self, stats: list[Any], tables: list[FamilyTable], masks: Masks, members: Sequence[int]
+    ) -> FamilyTable:
+        return self._pooled_table([stats[k] for k in members], [tables[k] for k in members], masks)
 
     def _pooled_table(self, stats: list[Any], tables: list[FamilyTable], masks: Masks) -> FamilyTable:
         """The scores of some tasks' rows as those of one population.
@@ -404,10 +467,10 @@ class MultitaskDiscovery(StructureLearner):
         Numbers are standardised within each task, so that means and scales, which studies and units change,
         say nothing about populations: without any edges, one population is as probable as several.
         """
-        if kind_of(self.score) == "labels":
+        if kind_of(self.criterion) == "labels":
             score = posterior_score(self, pooled(stats))
             return _family_table(score, tables[0], masks, self.n_jobs)
-        numbers = kind_of(self.score) == "numbers"
+        numbers = kind_of(self.criterion) == "numbers"
         whole = pooled([standardized(part) if numbers else part for part in stats])
         table = _family_table(posterior_score(self, whole, as_given=True), tables[0], masks, self.n_jobs)
         margins = sum(t.scores[:, 0] for t in tables) - table.scores[:, 0]
@@ -452,22 +515,18 @@ class MultitaskDiscovery(StructureLearner):
         self.graphs_ = []
         removed: list[tuple[Edge, str]] = []
         for task, posterior in zip(self.tasks_, self.posteriors_, strict=True):
-            graph, edges = posterior.acyclic(self.threshold, keep=masks.required)
+            graph, edges = posterior.confidence.graph(self.threshold, keep=masks.required)
             self.graphs_.append(graph)
             removed += [(edge, f"part of a cycle in {task}") for edge in edges]
         mean = found.edges.mean(axis=0)
-        graph, edges = Posterior(names, mean, "mean").acyclic(self.threshold, keep=masks.required)
+        graph, edges = Posterior(names, mean, "mean").confidence.graph(self.threshold, keep=masks.required)
         removed += [(edge, "part of a cycle in the mean") for edge in edges]
         unmixed = [
             task
             for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
-            if isinstance(posterior, McmcPosterior) and not posterior.mixed
+            if isinstance(posterior, McmcPosterior | JointChainPosterior) and not posterior.mixed
         ]
-        history = [
-            row
-            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
-            for row in _history(task, posterior)
-        ]
+        history = _histories(self.tasks_, self.posteriors_)
         self._keep(
             graph,
             raw_weights=mean,
@@ -488,6 +547,16 @@ class MultitaskDiscovery(StructureLearner):
 def _family_table(score: Score, like: FamilyTable, masks: Masks, n_jobs: int) -> FamilyTable:
     found = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=n_jobs)
     return with_prior(found, "uniform", masks=masks)
+
+
+def _histories(tasks: Sequence[str], posteriors: Sequence[Posterior]) -> list[dict[str, Any]]:
+    """The rounds of the chains of all tasks; those that were sampled together are listed once."""
+    if isinstance(posteriors[0], JointChainPosterior):
+        rounds = posteriors[0].history.to_dict("records")
+        return [{"task": " + ".join(tasks[k] for k in row.pop("members")), **row} for row in rounds]
+    return [
+        row for task, posterior in zip(tasks, posteriors, strict=True) for row in _history(task, posterior)
+    ]
 
 
 def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:

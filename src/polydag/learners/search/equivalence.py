@@ -8,19 +8,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from polydag import orientation
+from polydag.arrays import Mask
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
-from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.held_out import HeldOutScore
 from polydag.parameters import Constraint, Instance, optional, whole
 from polydag.regression.class_weights import class_and_member
 from polydag.scores import Score, ScoreName, kind_of, resolve
 from polydag.scores.penalty import PENALTY, Penalty, edge_price
-from polydag.sources.checked import statistics, used_kinds
+from polydag.sources.checked import scored_statistics, used_kinds
 from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
 from polydag.stats.regimes import standardized
@@ -34,7 +33,7 @@ class Found(Protocol):
     """The result of a search."""
 
     @property
-    def adjacency(self) -> NDArray[np.bool_]:
+    def adjacency(self) -> Mask:
         """The CPDAG."""
 
     @property
@@ -50,7 +49,7 @@ class Found(Protocol):
         """False where the search was interrupted."""
 
 
-class EquivalenceLearner(StructureLearner):
+class EquivalenceLearner(HeldOutScore, StructureLearner):
     """A learner of the class of DAGs with the best score that its search finds.
 
     Attributes
@@ -72,14 +71,14 @@ class EquivalenceLearner(StructureLearner):
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "penalty": PENALTY,
-        "score": ScoreName("auto"),
-        "score_options": optional(Instance(Mapping, "a mapping of options of the score")),
+        "criterion": ScoreName("auto"),
+        "criterion_options": optional(Instance(Mapping, "a mapping of options of the score")),
         "max_parents": optional(whole(least=0)),
     }
 
     penalty: Penalty
-    score: str
-    score_options: Mapping[str, Any] | None
+    criterion: str
+    criterion_options: Mapping[str, Any] | None
     max_parents: int | None
     knowledge: Knowledge | None
     score_: float
@@ -92,18 +91,19 @@ class EquivalenceLearner(StructureLearner):
         """The best class that the search finds."""
 
     def _fit(self, source: Source) -> None:
-        kind = kind_of(self.score) or source.contents
-        spec = resolve(self.score, kind)
-        stats = statistics(source, kind)
+        kind = kind_of(self.criterion) or source.contents
+        spec = resolve(self.criterion, kind)
+        stats = scored_statistics(source, spec.needs)
         self.kinds_ = used_kinds(source, kind)
-        options = {**spec.taken(penalty=self.penalty), **(self.score_options or {})}
+        options = {**spec.taken(penalty=self.penalty), **(self.criterion_options or {})}
         # A prior with a scale is for standardised columns; weights stay in the units of the data.
         score = spec.make(standardized(stats) if spec.standardised else stats, **options)
         if "penalty" in options:
             price = edge_price(options["penalty"], stats.n, len(stats.names))
             self.penalty_ = price / (0.5 * math.log(stats.n))
         max_parents, self.notes_ = bound_on_tables("max_parents", self.max_parents, stats)
-        masks = None if self.knowledge is None else knowledge_masks(self.knowledge, stats.names)
+        known = joined(self.knowledge, source.knowledge)
+        masks = None if known is None else knowledge_masks(known, stats.names)
         found = self._search(score, masks, max_parents)
         member = orientation.consistent_extension(found.adjacency)
         assert member is not None  # the search stays within classes of DAGs

@@ -23,11 +23,12 @@ class GES(EquivalenceLearner):
     penalty : float or "auto"
         What an edge costs, for scores that have a penalty, such as "bic": this many times `½ log n`, or by
         the extended BIC, which adds a price that grows with the number of variables.
-    score : str
+    criterion : str
         A name in `polydag.scores.SCORES`, or "auto": BIC for numbers, BDeu for labels, and the degenerate
         Gaussian score where there are both. For numbers there are "bic" and "bge" (which scores standardised
-        columns), for labels "bdeu", "bds" and "k2", for both "dg".
-    score_options : mapping, optional
+        columns), for labels "bdeu", "bds" and "k2", for both "dg" and
+        "cg" (conditional Gaussian).
+    criterion_options : mapping, optional
         Options of the score, such as `{"equivalent_sample_size": 10}` for "bdeu".
     max_parents : int, optional
         No variable has more parents than this. Where counts are asked of a source that keeps its rows, it
@@ -88,8 +89,8 @@ class GES(EquivalenceLearner):
         self,
         *,
         penalty: Penalty = "auto",
-        score: str = "auto",
-        score_options: Mapping[str, Any] | None = None,
+        criterion: str = "auto",
+        criterion_options: Mapping[str, Any] | None = None,
         max_parents: int | None = None,
         max_degree: int | None = None,
         screen: bool | None = None,
@@ -98,8 +99,8 @@ class GES(EquivalenceLearner):
         random_state: int | None = None,
     ) -> None:
         self.penalty = penalty
-        self.score = score
-        self.score_options = score_options
+        self.criterion = criterion
+        self.criterion_options = criterion_options
         self.max_parents = max_parents
         self.max_degree = max_degree
         self.screen = screen

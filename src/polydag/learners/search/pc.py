@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from polydag.data.kinds import MAX_LEVELS
-from polydag.errors import DataError, UsageError
+from polydag.errors import DataError
 from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, knowledge_masks
+from polydag.knowledge import Knowledge, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.held_out import HeldOutScore
 from polydag.parameters import Constraint, Either, Number, one_of, optional, whole
 from polydag.regression.class_weights import class_and_member
 from polydag.search.pc import COLLIDERS, SeparatingSets, automatic_level, pc
@@ -20,10 +21,10 @@ from polydag.sources.interface import Contents, Source
 from polydag.stats import Regimes
 from polydag.stats.count_tables import bound_on_tables
 
-_TESTS: dict[str, Contents] = {"fisher-z": "numbers", "g2": "labels", "dg": "mixed"}
+_TESTS: dict[str, Contents] = {"fisher-z": "numbers", "g2": "labels", "dg": "mixed", "cg": "mixed"}
 
 
-class PC(StructureLearner):
+class PC(HeldOutScore, StructureLearner):
     """The PC algorithm: an edge is removed where some set of neighbours makes its ends independent.
 
     Order-independent (PC-stable, with colliders by vote): the order of the columns does not matter. Works on
@@ -34,10 +35,11 @@ class PC(StructureLearner):
     alpha : float or "auto"
         The level of the tests: an edge stays while all its p-values are at most this. "auto" is
         `3 / (d √n)` for n rows and d variables, at most 0.05.
-    test : {"auto", "fisher-z", "g2", "dg"}
+    test : {"auto", "fisher-z", "g2", "dg", "cg"}
         Fisher's z for numbers, G² for labels, and the degenerate Gaussian test where there are both (labels
         as blocks of indicators, Wilks' Λ of their partial correlations). "auto" chooses by the kinds of the
-        columns.
+        columns. "cg" is the likelihood-ratio test of the conditional Gaussian model, which also sees spreads
+        and slopes that differ between labels.
     colliders : {"majority", "conservative"}
         `i - k - j` becomes a collider when k is in fewer than half, or in none, of the sets of neighbours
         that separate i and j. With "conservative", edges whose direction rests on a mixed answer stay
@@ -76,6 +78,11 @@ class PC(StructureLearner):
     notes_ : tuple of str
         What the fit decided by itself.
 
+    Notes
+    -----
+    With `Regimes`, known interventions direct further edges: each set of intervened variables is tested by
+    itself, and the effect of what was set is followed.
+
     References
     ----------
     Spirtes, P., Glymour, C. and Scheines, R. (2000). Causation, prediction, and search.
@@ -110,7 +117,7 @@ class PC(StructureLearner):
         self,
         *,
         alpha: float | Literal["auto"] = 0.01,
-        test: Literal["auto", "fisher-z", "g2", "dg"] = "auto",
+        test: Literal["auto", "fisher-z", "g2", "dg", "cg"] = "auto",
         colliders: Literal["majority", "conservative"] = "majority",
         max_conditioning: int | None = None,
         knowledge: Knowledge | None = None,
@@ -127,7 +134,7 @@ class PC(StructureLearner):
 
     def _fit(self, source: Source) -> None:
         contents = source.contents if self.test == "auto" else _TESTS[self.test]
-        stats = _statistics(source, contents)
+        stats = _statistics(source, contents, self.test)
         self.kinds_ = used_kinds(source, contents)
         names = stats.names
         max_conditioning, self.notes_ = bound_on_tables("max_conditioning", self.max_conditioning, stats)
@@ -137,7 +144,7 @@ class PC(StructureLearner):
             alpha=self.alpha_,
             colliders=self.colliders,
             max_conditioning=max_conditioning,
-            knowledge=knowledge_masks(self.knowledge, names),
+            knowledge=knowledge_masks(joined(self.knowledge, source.knowledge), names),
             n_jobs=self.n_jobs,
         )
         graph, self.dag_ = class_and_member(result.adjacency, result.dag, stats)
@@ -156,14 +163,13 @@ class PC(StructureLearner):
         )
 
 
-def _statistics(source: Source, contents: Contents) -> Any:
+def _statistics(source: Source, contents: Contents, test: str) -> Any:
     """What a test for numbers, for labels or for both needs."""
-    stats = statistics(source, contents)
-    if isinstance(stats, Regimes):
-        raise UsageError("PC does not use interventions. Give it the rows without any, or use GES.")
+    stats = statistics(source, "cells" if test == "cg" else contents)
     if contents != "labels":
         return stats
-    for name, arity in zip(stats.names, stats.arities, strict=True):
+    whole = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
+    for name, arity in zip(whole.names, whole.arities, strict=True):
         if arity > MAX_LEVELS and 2 * arity > stats.n:
             raise DataError(
                 f"Column {name} has {arity} levels in {stats.n:g} rows: G² needs categories. "

@@ -23,7 +23,9 @@ touching : int array of shape (first[n],)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 
 _ABSENT = 1e-6  # an edge with a smaller extent counts as absent
 _LONG = 1.5  # cycles whose edges lack more than this to 1 are not tried; below 1 they are violated
@@ -32,8 +34,8 @@ _DOWN = 8  # most of them without an improvement
 _STEEP = -0.8  # largest loss of one flip, as a negative gain
 
 
-@njit(cache=True, nogil=True)
-def _inside(f, child, parents, cluster):  # type: ignore[no-untyped-def]
+@inner
+def _inside(f: Int, child: Index, parents: Index, cluster: Mask) -> int:
     """How many parents of family f are in the cluster; 0 where the child is not."""
     found = 0
     if cluster[child[f]]:
@@ -43,8 +45,8 @@ def _inside(f, child, parents, cluster):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
-def excess(child, parents, x, k, cluster):  # type: ignore[no-untyped-def]
+@kernel
+def excess(child: Index, parents: Index, x: Array, k: Int, cluster: Mask) -> float:
     """The excess of a cluster; positive where its constraint is violated."""
     value = float(k)
     for u in range(len(cluster)):
@@ -56,8 +58,10 @@ def excess(child, parents, x, k, cluster):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True, nogil=True)
-def _flip_gain(u, child, parents, x, k, cluster, first, touching):  # type: ignore[no-untyped-def]
+@inner
+def _flip_gain(
+    u: Int, child: Index, parents: Index, x: Array, k: Int, cluster: Mask, first: Index, touching: Index
+) -> float:
     """How much the excess grows when u enters or leaves the cluster."""
     gain = 1.0 if cluster[u] else -1.0
     for t in range(first[u], first[u + 1]):
@@ -73,8 +77,10 @@ def _flip_gain(u, child, parents, x, k, cluster, first, touching):  # type: igno
     return gain
 
 
-@njit(cache=True, nogil=True)
-def _improve(child, parents, x, k, cluster, first, touching, best):  # type: ignore[no-untyped-def]
+@inner
+def _improve(
+    child: Index, parents: Index, x: Array, k: Int, cluster: Mask, first: Index, touching: Index, best: Mask
+) -> float:
     """Local search from a cluster, flipping the best variable each time.
 
     `best` gets the cluster with the largest excess, which is returned.
@@ -105,8 +111,8 @@ def _improve(child, parents, x, k, cluster, first, touching, best):  # type: ign
     return top
 
 
-@njit(cache=True, nogil=True)
-def _touching(child, parents, n):  # type: ignore[no-untyped-def]
+@inner
+def _touching(child: Index, parents: Index, n: Int) -> tuple[Index, Index]:
     """The families that contain each variable; returns `first` and `touching`."""
     first = np.zeros(n + 1, np.int64)
     for f in range(len(child)):
@@ -127,8 +133,8 @@ def _touching(child, parents, n):  # type: ignore[no-untyped-def]
     return first, touching
 
 
-@njit(cache=True, nogil=True)
-def _shortest(child, parents, x, n):  # type: ignore[no-untyped-def]
+@inner
+def _shortest(child: Index, parents: Index, x: Array, n: Int) -> tuple[Array, Array, Index]:
     """What edges lack to 1, and shortest paths by it.
 
     Returns what each edge lacks, the lengths of the paths, and the next variable on the way, all of shape
@@ -156,8 +162,10 @@ def _shortest(child, parents, x, n):  # type: ignore[no-untyped-def]
     return lacking, length, towards
 
 
-@njit(cache=True, nogil=True)
-def violated(child, parents, x, n, k, least, clusters, amounts):  # type: ignore[no-untyped-def]
+@kernel
+def violated(
+    child: Index, parents: Index, x: Array, n: Int, k: Int, least: float, clusters: Mask, amounts: Array
+) -> int:
     """Fill in clusters with an excess above `least`; returns how many there are.
 
     For k = 1 searches start from a nearly closed cycle through each edge, otherwise from the variables of

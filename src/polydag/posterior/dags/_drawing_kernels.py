@@ -15,9 +15,13 @@ excluded, required : uint64 arrays of shape (words,)
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.posterior.families._sorted_families_kernels import (
     _clear,
     draw_family,
@@ -26,11 +30,14 @@ from polydag.posterior.families._sorted_families_kernels import (
     partition_constraint,
 )
 
+if TYPE_CHECKING:
+    from polydag.posterior.families.sorted_families import SortedFamilies
+
 _BAND = 1000 * np.log(2.0)  # of the sums over subsets
 
 
-@njit(cache=True, nogil=True)
-def set_parents(families, node, family, dag):  # type: ignore[no-untyped-def]
+@inner
+def set_parents(families: SortedFamilies, node: Int, family: Int, dag: Mask) -> None:
     """Replace the parents of a node in the DAG by those of a family."""
     for v in range(len(dag)):
         dag[v, node] = False
@@ -39,8 +46,10 @@ def set_parents(families, node, family, dag):  # type: ignore[no-untyped-def]
             dag[families.candidates[node, p], node] = True
 
 
-@njit(cache=True, nogil=True)
-def draw_dag(families, level, layered, rng, dag):  # type: ignore[no-untyped-def]
+@kernel
+def draw_dag(
+    families: SortedFamilies, level: Index, layered: bool, rng: np.random.Generator, dag: Mask
+) -> None:
     """Draw the parents of every node from lower levels, in proportion to the families' scores.
 
     If `layered`, one of them is on the level just below, as in ordered partitions.
@@ -56,8 +65,15 @@ def draw_dag(families, level, layered, rng, dag):  # type: ignore[no-untyped-def
         set_parents(families, node, draw_family(families, node, excluded, required, total, rng), dag)
 
 
-@njit(cache=True, nogil=True)
-def _draw_order(families, F, Fb, reference, rng, level):  # type: ignore[no-untyped-def]
+@inner
+def _draw_order(
+    families: SortedFamilies,
+    F: Array,
+    Fb: NDArray[np.int32],
+    reference: Array,
+    rng: np.random.Generator,
+    level: Index,
+) -> None:
     """Fill in `level` with an order drawn by its weight.
 
     From the back: of the variables left, S, i comes last in proportion to `α_i(S - i) F(S - i)`. F (array)
@@ -98,8 +114,15 @@ def _draw_order(families, F, Fb, reference, rng, level):  # type: ignore[no-unty
         left ^= 1 << last
 
 
-@njit(cache=True, nogil=True)
-def draw_by_orders(families, F, Fb, reference, rng, dags):  # type: ignore[no-untyped-def]
+@kernel
+def draw_by_orders(
+    families: SortedFamilies,
+    F: Array,
+    Fb: NDArray[np.int32],
+    reference: Array,
+    rng: np.random.Generator,
+    dags: Mask,
+) -> None:
     """Draw an order and then a DAG for each of `dags`, a bool array of shape (count, n, n)."""
     level = np.empty(dags.shape[1], np.int64)
     for k in range(len(dags)):
@@ -107,8 +130,8 @@ def draw_by_orders(families, F, Fb, reference, rng, dags):  # type: ignore[no-un
         draw_dag(families, level, False, rng, dags[k])
 
 
-@njit(cache=True, nogil=True)
-def path_lengths(dag, level):  # type: ignore[no-untyped-def]
+@kernel
+def path_lengths(dag: Mask, level: Index) -> bool:
     """Fill in the length of the longest path into each node; returns False where there is a cycle."""
     n = len(dag)
     waiting, free = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -134,8 +157,8 @@ def path_lengths(dag, level):  # type: ignore[no-untyped-def]
     return tail == n
 
 
-@njit(cache=True, nogil=True)
-def descendants(dag, node, found):  # type: ignore[no-untyped-def]
+@kernel
+def descendants(dag: Mask, node: Int, found: Mask) -> None:
     """Fill in `found`, a bool array of shape (n,): the node and its descendants."""
     n = len(dag)
     for v in range(n):
@@ -153,8 +176,16 @@ def descendants(dag, node, found):  # type: ignore[no-untyped-def]
                 size += 1
 
 
-@njit(cache=True, nogil=True)
-def _acyclic_sum(families, dag, node, needed, found, excluded, required):  # type: ignore[no-untyped-def]
+@inner
+def _acyclic_sum(
+    families: SortedFamilies,
+    dag: Mask,
+    node: Int,
+    needed: Int,
+    found: Mask,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+) -> float:
     """The log of the sum over the parent sets of a node that create no cycle.
 
     Sets must contain `needed` unless that is -1. `found`: bool array of shape (n,); the constraint is left in
@@ -175,8 +206,8 @@ def _acyclic_sum(families, dag, node, needed, found, excluded, required):  # typ
     return log_sum(families, node, excluded, required)
 
 
-@njit(cache=True, nogil=True)
-def _random_edge(dag, rng):  # type: ignore[no-untyped-def]
+@inner
+def _random_edge(dag: Mask, rng: np.random.Generator) -> tuple[int, int]:
     """An edge chosen uniformly, as `source · n + target`; and how many there are."""
     n = len(dag)
     edges, chosen = 0, -1
@@ -193,8 +224,8 @@ def _random_edge(dag, rng):  # type: ignore[no-untyped-def]
     return chosen, edges
 
 
-@njit(cache=True, nogil=True)
-def _move_parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
+@inner
+def _move_parents(dag: Mask, node: Int, parents: Mask, put_back: bool) -> int:
     """Move the parents of a node from the DAG to `parents`, of shape (n,), or back; returns their number."""
     size = 0
     for v in range(len(dag)):
@@ -207,8 +238,8 @@ def _move_parents(dag, node, parents, put_back):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
-def reverse_edge(families, dag, rng):  # type: ignore[no-untyped-def]
+@inner
+def reverse_edge(families: SortedFamilies, dag: Mask, rng: np.random.Generator) -> bool:
     """Reverse a random edge and draw the parents of both its ends (Grzegorczyk and Husmeier 2008).
 
     Stages 0 and 1 weigh the reverse move: the target's parents with the source among them, then the source's.

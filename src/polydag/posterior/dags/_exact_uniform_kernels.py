@@ -28,8 +28,10 @@ S, T : int
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
+from polydag.compilation import inner, kernel
 from polydag.posterior.exact._subset_lattice_kernels import (
     _DOWN,
     _HIGH,
@@ -43,8 +45,8 @@ from polydag.posterior.exact._subset_lattice_kernels import (
 _RARE = 1e-12  # relative probability below which layers are not drawn: they may be rounding errors
 
 
-@njit(cache=True, nogil=True)
-def _normalised(v, b):  # type: ignore[no-untyped-def]
+@inner
+def _normalised(v: float, b: int) -> tuple[float, int]:
     """A number within 2^±1500 as a mantissa and a band."""
     size = abs(v)
     if size == 0.0:
@@ -56,21 +58,23 @@ def _normalised(v, b):  # type: ignore[no-untyped-def]
     return v, b
 
 
-@njit(cache=True, nogil=True)
-def _plain(v, d):  # type: ignore[no-untyped-def]
+@inner
+def _plain(v: float, d: int) -> float:
     """`v·2^(1000 d)` as a plain number, for d up to 0; below -1 it is negligible beside a mantissa."""
     return v if d == 0 else (v * _DOWN if d == -1 else 0.0)
 
 
-@njit(cache=True, nogil=True)
-def _add(v, b, t, tb):  # type: ignore[no-untyped-def]
+@inner
+def _add(v: float, b: int, t: float, tb: int) -> tuple[float, int]:
     """The sum of two numbers with signs."""
     top = max(b, tb)
     return _normalised(_plain(v, b - top) + _plain(t, tb - top), top)
 
 
-@njit(cache=True, nogil=True)
-def sums_within(masks, scores, reference, band_width, a, ab):  # type: ignore[no-untyped-def]
+@kernel
+def sums_within(
+    masks: Index, scores: Array, reference: float, band_width: float, a: Array, ab: NDArray[np.int32]
+) -> None:
     """Fill in α of one node over all sets of the others, relative to `exp(reference)`.
 
     `masks`: int array, `scores`: array, both of shape (families,); `a`, `ab`: of shape (2^(n-1),).
@@ -84,8 +88,20 @@ def sums_within(masks, scores, reference, band_width, a, ab):  # type: ignore[no
     _zeta_wide(a, ab, False)
 
 
-@njit(cache=True, nogil=True)
-def _terms(S, n, alpha, alpha_b, B, Bb, sets, products, products_b, terms, terms_b):  # type: ignore[no-untyped-def]
+@inner
+def _terms(
+    S: int,
+    n: int,
+    alpha: Array,
+    alpha_b: NDArray[np.int32],
+    B: Array,
+    Bb: Index,
+    sets: Index,
+    products: Array,
+    products_b: Index,
+    terms: Array,
+    terms_b: Index,
+) -> tuple[int, int]:
     """Fill in the terms of B(S) by the indices of T among the variables outside S.
 
     `terms[0]` is 0; `products` gets `(-1)^(|T| + 1) Π α_j(S)`, `sets` gets S + T. Returns the number of
@@ -112,8 +128,8 @@ def _terms(S, n, alpha, alpha_b, B, Bb, sets, products, products_b, terms, terms
     return k, top
 
 
-@njit(cache=True, nogil=True)
-def _scale(terms, terms_b, count, top):  # type: ignore[no-untyped-def]
+@inner
+def _scale(terms: Array, terms_b: Index, count: int, top: int) -> float:
     """Make `count` terms plain numbers relative to the highest band; returns their sum."""
     total = 0.0
     for t in range(count):
@@ -122,8 +138,8 @@ def _scale(terms, terms_b, count, top):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
-def backward(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
+@kernel
+def backward(n: int, alpha: Array, alpha_b: NDArray[np.int32], B: Array, Bb: Index) -> None:
     """Fill in B of all sets; that of the empty set is the sum over all DAGs."""
     full = 1 << n
     sets, products, products_b = np.empty(full, np.int64), np.empty(full), np.empty(full, np.int64)
@@ -134,8 +150,8 @@ def backward(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
         B[S], Bb[S] = _normalised(_scale(terms, terms_b, 1 << k, top), top)
 
 
-@njit(cache=True, nogil=True)
-def _by_member(terms, k, sums):  # type: ignore[no-untyped-def]
+@inner
+def _by_member(terms: Array, k: int, sums: Array) -> None:
     """Fill in `sums`, of shape (n,): the sum of the terms whose T has each of k members; changes terms."""
     for m in range(k - 1, -1, -1):
         size = 1 << m
@@ -146,8 +162,8 @@ def _by_member(terms, k, sums):  # type: ignore[no-untyped-def]
         sums[m] = total
 
 
-@njit(cache=True, nogil=True)
-def family_factors(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
+@kernel
+def family_factors(n: int, alpha: Array, alpha_b: NDArray[np.int32], B: Array, Bb: Index) -> None:
     """Replace `α_i(U)` by the factor of `β_i(π)` in the probability of family (i, π), for π within U.
 
     With F(S) the sum over the DAGs of the variables in S, the probability of a family is β_i(π) times
@@ -190,8 +206,8 @@ def family_factors(n, alpha, alpha_b, B, Bb):  # type: ignore[no-untyped-def]
         _zeta_up(alpha[i], alpha_b[i])
 
 
-@njit(cache=True, nogil=True)
-def _zeta_up(a, ab):  # type: ignore[no-untyped-def]
+@inner
+def _zeta_up(a: Array, ab: NDArray[np.int32]) -> None:
     """Sums over supersets, in place, with signs, since rounding may leave small numbers of either sign."""
     step = 1
     while step < len(a):
@@ -201,8 +217,16 @@ def _zeta_up(a, ab):  # type: ignore[no-untyped-def]
         step *= 2
 
 
-@njit(cache=True, nogil=True)
-def family_probabilities(masks, scores, reference, band_width, h, hb, out):  # type: ignore[no-untyped-def]
+@kernel
+def family_probabilities(
+    masks: Index,
+    scores: Array,
+    reference: float,
+    band_width: float,
+    h: Array,
+    hb: NDArray[np.int32],
+    out: Array,
+) -> None:
     """Fill in the probability of each family of a node, from the factors that `family_factors` leaves.
 
     `masks`: int array, `scores`, `out`: arrays, all of shape (families,); `h`, `hb`: of shape (2^(n-1),).
@@ -214,8 +238,10 @@ def family_probabilities(masks, scores, reference, band_width, h, hb, out):  # t
         out[s] = _plain(v, b)
 
 
-@njit(cache=True, nogil=True)
-def exact_sources(S, n, alpha, alpha_b, B, Bb, sets, shares):  # type: ignore[no-untyped-def]
+@kernel
+def exact_sources(
+    S: int, n: int, alpha: Array, alpha_b: NDArray[np.int32], B: Array, Bb: Index, sets: Index, shares: Array
+) -> None:
     """Fill in the share of B(S) in which T is the set of *all* variables with no parent outside S.
 
     Sums with at least T become sums with exactly T by inclusion and exclusion over its supersets. `shares`:
@@ -236,8 +262,10 @@ def exact_sources(S, n, alpha, alpha_b, B, Bb, sets, shares):  # type: ignore[no
         step *= 2
 
 
-@njit(cache=True, nogil=True)
-def layer_weights(S, before, n, alpha, alpha_b, shares, weight):  # type: ignore[no-untyped-def]
+@kernel
+def layer_weights(
+    S: int, before: int, n: int, alpha: Array, alpha_b: NDArray[np.int32], shares: Array, weight: Array
+) -> None:
     """Fill in the weight of each T as the layer after S, which is `before` and the last layer.
 
     T are all further variables with parents in S only, each with at least one outside `before`. `shares`,

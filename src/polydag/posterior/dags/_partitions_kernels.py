@@ -18,13 +18,17 @@ power : float
     The target is the weight of a partition to this power.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.posterior.dags._drawing_kernels import draw_dag, path_lengths, reverse_edge
 from polydag.posterior.families._sorted_families_kernels import (
     log_sum,
@@ -33,11 +37,14 @@ from polydag.posterior.families._sorted_families_kernels import (
     partition_constraint,
 )
 
+if TYPE_CHECKING:
+    from polydag.posterior.families.sorted_families import SortedFamilies
+
 _NOWHERE = 1 << 30
 
 
-@njit(cache=True, nogil=True)
-def score(families, level, lowest, highest, log_sums):  # type: ignore[no-untyped-def]
+@kernel
+def score(families: SortedFamilies, level: Index, lowest: Int, highest: Int, log_sums: Array) -> None:
     """Fill in the log sums of the variables of the parts from `lowest` to `highest`."""
     words = len(families.masks)
     excluded, required = np.empty(words, np.uint64), np.empty(words, np.uint64)
@@ -48,8 +55,8 @@ def score(families, level, lowest, highest, log_sums):  # type: ignore[no-untype
             log_sums[node] = log_sum(families, node, excluded, required)
 
 
-@njit(cache=True, nogil=True)
-def _sizes(level, sizes):  # type: ignore[no-untyped-def]
+@inner
+def _sizes(level: Index, sizes: Index) -> int:
     """Fill in the sizes of the parts; returns the number of parts."""
     parts = 0
     for v in range(len(level)):
@@ -60,8 +67,8 @@ def _sizes(level, sizes):  # type: ignore[no-untyped-def]
     return parts
 
 
-@njit(cache=True, nogil=True)
-def _take_out(level, node, rest):  # type: ignore[no-untyped-def]
+@inner
+def _take_out(level: Index, node: Int, rest: Index) -> int:
     """Fill in `rest`, an int array of shape (n,), with the partition without one variable.
 
     Returns how many parts are left.
@@ -78,8 +85,10 @@ def _take_out(level, node, rest):  # type: ignore[no-untyped-def]
     return parts
 
 
-@njit(cache=True, nogil=True)
-def weigh_places(families, candidate_index, level, node):  # type: ignore[no-untyped-def]
+@kernel
+def weigh_places(
+    families: SortedFamilies, candidate_index: Index, level: Index, node: Int
+) -> tuple[Array, Index, int, Array, Array, Array, Array, Array]:
     """The log weights of all places of one variable among the parts of the others.
 
     Places 0, …, m - 1 join a part; m, …, 2m form a part of their own, before part 0, …, m - 1 and after the
@@ -142,8 +151,8 @@ def weigh_places(families, candidate_index, level, node):  # type: ignore[no-unt
     return weights, rest, parts, own_sums, without, behind, after, alone
 
 
-@njit(cache=True, nogil=True)
-def _draw_place(weights, power, rng):  # type: ignore[no-untyped-def]
+@inner
+def _draw_place(weights: Array, power: float, rng: np.random.Generator) -> int:
     """A place in proportion to `exp(power · weight)`; `weights` is an array."""
     best = 0
     for place in range(len(weights)):
@@ -160,8 +169,16 @@ def _draw_place(weights, power, rng):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True)
-def relocate(families, candidate_index, level, log_sums, node, power, rng):  # type: ignore[no-untyped-def]
+@kernel
+def relocate(
+    families: SortedFamilies,
+    candidate_index: Index,
+    level: Index,
+    log_sums: Array,
+    node: Int,
+    power: float,
+    rng: np.random.Generator,
+) -> None:
     """Draw the place of one variable from its distribution given the parts of the others."""
     weights, rest, parts, own_sums, without, behind, after, alone = weigh_places(
         families, candidate_index, level, node
@@ -186,8 +203,18 @@ def relocate(families, candidate_index, level, log_sums, node, power, rng):  # t
     log_sums[node] = own_sums[part]
 
 
-@njit(cache=True, nogil=True)
-def _accept(families, level, log_sums, new_level, lowest, highest, log_ratio, power, rng):  # type: ignore[no-untyped-def]
+@inner
+def _accept(
+    families: SortedFamilies,
+    level: Index,
+    log_sums: Array,
+    new_level: Index,
+    lowest: Int,
+    highest: Int,
+    log_ratio: float,
+    power: float,
+    rng: np.random.Generator,
+) -> bool:
     """Accept the proposed partition by the Metropolis-Hastings rule; returns whether it is.
 
     Variables of the parts from `lowest` to `highest` have new sums; `log_ratio` is the log of the ratio of
@@ -220,15 +247,15 @@ def _accept(families, level, log_sums, new_level, lowest, highest, log_ratio, po
     return True
 
 
-@njit(cache=True, nogil=True)
-def _log_splits(size, lower):  # type: ignore[no-untyped-def]
+@inner
+def _log_splits(size: Int, lower: Int) -> float:
     """The log of the number of ways to choose a size for the lower part, and then its members."""
     ways = math.lgamma(size + 1.0) - math.lgamma(lower + 1.0) - math.lgamma(size - lower + 1.0)
     return np.log(size - 1.0) + ways
 
 
-@njit(cache=True, nogil=True)
-def _n_divisible(sizes, parts):  # type: ignore[no-untyped-def]
+@inner
+def _n_divisible(sizes: Index, parts: Int) -> int:
     """How many parts have more than one variable."""
     divisible = 0
     for part in range(parts):
@@ -236,8 +263,10 @@ def _n_divisible(sizes, parts):  # type: ignore[no-untyped-def]
     return divisible
 
 
-@njit(cache=True, nogil=True)
-def _split(level, sizes, parts, new_level, rng):  # type: ignore[no-untyped-def]
+@inner
+def _split(
+    level: Index, sizes: Index, parts: Int, new_level: Index, rng: np.random.Generator
+) -> tuple[int, int, float]:
     """Propose to split a part in two.
 
     This and the following proposals fill in `new_level` and return the first and the last part with new sums
@@ -266,8 +295,10 @@ def _split(level, sizes, parts, new_level, rng):  # type: ignore[no-untyped-def]
     return part + 1, part + 2, np.log(divisible) + _log_splits(size, lower) - np.log(parts)
 
 
-@njit(cache=True, nogil=True)
-def _merge(level, sizes, parts, new_level, rng):  # type: ignore[no-untyped-def]
+@inner
+def _merge(
+    level: Index, sizes: Index, parts: Int, new_level: Index, rng: np.random.Generator
+) -> tuple[int, int, float]:
     """Propose to merge two neighbouring parts."""
     if parts == 1:
         return 0, -1, 0.0
@@ -279,8 +310,10 @@ def _merge(level, sizes, parts, new_level, rng):  # type: ignore[no-untyped-def]
     return part, part + 1, np.log(parts - 1) - np.log(divisible) - _log_splits(size, sizes[part])
 
 
-@njit(cache=True, nogil=True)
-def _swap(level, parts, adjacent, new_level, rng):  # type: ignore[no-untyped-def]
+@inner
+def _swap(
+    level: Index, parts: Int, adjacent: bool, new_level: Index, rng: np.random.Generator
+) -> tuple[int, int, float]:
     """Propose to swap two variables of different parts, or of neighbouring parts if `adjacent`."""
     n = len(level)
     if parts == 1:
@@ -294,8 +327,10 @@ def _swap(level, parts, adjacent, new_level, rng):  # type: ignore[no-untyped-de
     return min(level[a], level[b]), max(level[a], level[b]) + 1, 0.0
 
 
-@njit(cache=True, nogil=True)
-def propose(families, level, log_sums, power, rng):  # type: ignore[no-untyped-def]
+@kernel
+def propose(
+    families: SortedFamilies, level: Index, log_sums: Array, power: float, rng: np.random.Generator
+) -> None:
     """One Metropolis-Hastings move: a split, a merge or a swap."""
     n = len(level)
     new_level, sizes = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -313,8 +348,15 @@ def propose(families, level, log_sums, power, rng):  # type: ignore[no-untyped-d
         _accept(families, level, log_sums, new_level, lowest, highest, log_ratio, power, rng)
 
 
-@njit(cache=True, nogil=True)
-def reversals(families, level, log_sums, count, power, rng):  # type: ignore[no-untyped-def]
+@kernel
+def reversals(
+    families: SortedFamilies,
+    level: Index,
+    log_sums: Array,
+    count: Int,
+    power: float,
+    rng: np.random.Generator,
+) -> int:
     """Reverse edges in a DAG drawn from the partition, and move to the partition of the resulting DAG.
 
     Given the partition the DAG is an exact draw, and every DAG has one partition: moves that leave the
@@ -341,8 +383,18 @@ def reversals(families, level, log_sums, count, power, rng):  # type: ignore[no-
     return made
 
 
-@njit(cache=True, nogil=True)
-def sweep(families, candidate_index, level, log_sums, relocations, proposals, n_reversals, power, rng):  # type: ignore[no-untyped-def]
+@kernel
+def sweep(
+    families: SortedFamilies,
+    candidate_index: Index,
+    level: Index,
+    log_sums: Array,
+    relocations: Int,
+    proposals: Int,
+    n_reversals: Int,
+    power: float,
+    rng: np.random.Generator,
+) -> int:
     """Moves of all kinds; returns how many edges were reversed."""
     for _ in range(relocations):
         relocate(families, candidate_index, level, log_sums, int(rng.random() * len(level)), power, rng)
@@ -351,8 +403,8 @@ def sweep(families, candidate_index, level, log_sums, relocations, proposals, n_
     return reversals(families, level, log_sums, n_reversals, power, rng) if n_reversals else 0
 
 
-@njit(cache=True, nogil=True)
-def edge_probabilities(families, level, result):  # type: ignore[no-untyped-def]
+@kernel
+def edge_probabilities(families: SortedFamilies, level: Index, result: Array) -> None:
     """Fill in `result`, of shape (n, n), with the probability of each edge given the partition.
 
     `result[j, i]` is that of `i -> j`.

@@ -88,6 +88,11 @@ class PartitionSampler:
         """The number of variables."""
         return self.table.n
 
+    @property
+    def traced(self) -> int:
+        """How many probabilities a record has."""
+        return self.n**2
+
     def configured(self, *, moves: int, power: float = 1.0) -> PartitionSampler:
         """The sampler with so many edge reversals a step and another power."""
         return replace(self, moves=moves, power=power)

@@ -16,16 +16,21 @@ used : int array of shape (1,)
     How many slots are taken.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index
+from polydag.compilation import inner, kernel
 
 _ONE = np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
-def _slot(keys, S):  # type: ignore[no-untyped-def]
+@inner
+def _slot(keys: NDArray[np.uint64], S: np.uint64) -> np.uint64:
     """The slot of a set, or the free slot where it belongs."""
     last = np.uint64(len(keys) - 1)
     h = S * np.uint64(0x9E3779B97F4A7C15)
@@ -35,8 +40,8 @@ def _slot(keys, S):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True, nogil=True)
-def _size(S):  # type: ignore[no-untyped-def]
+@inner
+def _size(S: np.uint64) -> int:
     """The number of elements."""
     size = 0
     while S:
@@ -45,8 +50,8 @@ def _size(S):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
-def _lowest(S):  # type: ignore[no-untyped-def]
+@inner
+def _lowest(S: np.uint64) -> int:
     """The index of the lowest bit."""
     v = 0
     while not S & _ONE:
@@ -55,8 +60,8 @@ def _lowest(S):  # type: ignore[no-untyped-def]
     return v
 
 
-@njit(cache=True, nogil=True)
-def _component(below, above, S):  # type: ignore[no-untyped-def]
+@inner
+def _component(below: NDArray[np.uint64], above: NDArray[np.uint64], S: np.uint64) -> np.uint64:
     """The connected component of the first element of S."""
     found, fresh = np.uint64(0), S & (~S + _ONE)
     while fresh:
@@ -66,8 +71,8 @@ def _component(below, above, S):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
-def _ends(below, above, S):  # type: ignore[no-untyped-def]
+@inner
+def _ends(below: NDArray[np.uint64], above: NDArray[np.uint64], S: np.uint64) -> np.uint64:
     """The minimal or the maximal elements of S, whichever are fewer."""
     low, high = np.uint64(0), np.uint64(0)
     left = S
@@ -82,8 +87,16 @@ def _ends(below, above, S):  # type: ignore[no-untyped-def]
     return low if _size(low) <= _size(high) else high
 
 
-@njit(cache=True, nogil=True)
-def count(below, above, S, choose, keys, values, used):  # type: ignore[no-untyped-def]
+@kernel
+def count(
+    below: NDArray[np.uint64],
+    above: NDArray[np.uint64],
+    S: np.uint64,
+    choose: Array,
+    keys: NDArray[np.uint64],
+    values: Array,
+    used: Index,
+) -> float:
     """The number of linear extensions of S; -1 where the table is full.
 
     Components are counted separately and interleaved. Within a component each of the minimal elements in turn

@@ -28,7 +28,10 @@ weight, weight_b : arrays of shape (families,)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index, Mask
+from polydag.compilation import inner, kernel
 
 NOTHING = -(1 << 24)
 _UP, _DOWN = 2.0**1000, 2.0**-1000
@@ -36,8 +39,8 @@ _HIGH, _LOW = 2.0**500, 2.0**-500
 _CHUNK = 4  # bits of a chunk: loops over 16 neighbours are vectorised
 
 
-@njit(cache=True, nogil=True)
-def _sum(v, b, t, tb):  # type: ignore[no-untyped-def]
+@inner
+def _sum(v: float, b: int, t: float, tb: int) -> tuple[float, int]:
     """`v·2^(1000 b) + t·2^(1000 tb)`, normalised, without branches.
 
     v is normalised, and t lies within [2^-1000, 2^1000].
@@ -54,14 +57,14 @@ def _sum(v, b, t, tb):  # type: ignore[no-untyped-def]
     return v, b
 
 
-@njit(cache=True, nogil=True)
-def _without(number, bit):  # type: ignore[no-untyped-def]
+@inner
+def _without(number: int, bit: int) -> int:
     """The number with one bit, which is zero, removed."""
     return ((number >> (bit + 1)) << bit) | (number & ((1 << bit) - 1))
 
 
-@njit(cache=True, nogil=True)
-def _zeta(a):  # type: ignore[no-untyped-def]
+@inner
+def _zeta(a: Array) -> None:
     """Sums over subsets, in place; `a` has 2^k entries."""
     size = len(a)
     step = 1
@@ -88,8 +91,8 @@ def _zeta(a):  # type: ignore[no-untyped-def]
         step *= 2
 
 
-@njit(cache=True, nogil=True)
-def _zeta_up(a):  # type: ignore[no-untyped-def]
+@inner
+def _zeta_up(a: Array) -> None:
     """Sums over supersets, in place; `a` has 2^k entries."""
     size = len(a)
     step = 1
@@ -116,8 +119,8 @@ def _zeta_up(a):  # type: ignore[no-untyped-def]
         step *= 2
 
 
-@njit(cache=True, nogil=True)
-def _zeta_wide(a, ab, up):  # type: ignore[no-untyped-def]
+@inner
+def _zeta_wide(a: Array, ab: NDArray[np.int32], up: bool) -> None:
     """Sums over subsets, or over supersets if `up`, of numbers with bands."""
     size = len(a)
     step = 1
@@ -130,8 +133,20 @@ def _zeta_wide(a, ab, up):  # type: ignore[no-untyped-def]
         step *= 2
 
 
-@njit(cache=True, nogil=True)
-def _alpha(upper, node, begin, group_mask, group_begin, place, value, band, wide, a, ab):  # type: ignore[no-untyped-def]
+@inner
+def _alpha(
+    upper: int,
+    node: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    value: Array,
+    band: NDArray[np.int32],
+    wide: bool,
+    a: Array,
+    ab: NDArray[np.int32],
+) -> None:
     """α of a node over one block, whose upper part without the node is `upper`."""
     a[:] = 0.0
     ab[:] = NOTHING if wide else 0
@@ -150,15 +165,30 @@ def _alpha(upper, node, begin, group_mask, group_begin, place, value, band, wide
         _zeta(a)
 
 
-@njit(cache=True, nogil=True)
-def _add_products(v, b, a, ab, f, fb):  # type: ignore[no-untyped-def]
+@inner
+def _add_products(
+    v: Array, b: NDArray[np.int32], a: Array, ab: NDArray[np.int32], f: Array, fb: NDArray[np.int32]
+) -> None:
     """`v += a · f`, element by element, with bands."""
     for k in range(len(v)):
         v[k], b[k] = _sum(v[k], b[k], a[k] * f[k], ab[k] + fb[k])
 
 
-@njit(cache=True, nogil=True)
-def forward(blocks, n, low, begin, group_mask, group_begin, place, value, band, wide, F, Fb):  # type: ignore[no-untyped-def]
+@kernel
+def forward(
+    blocks: Index,
+    n: int,
+    low: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    value: Array,
+    band: NDArray[np.int32],
+    wide: Mask,
+    F: Array,
+    Fb: NDArray[np.int32],
+) -> None:
     """`F(S) = Σ_{i ∈ S} α_i(S - i) F(S - i)` over some blocks, after those of their subsets."""
     size = 1 << low
     half = max(size >> 1, 1)
@@ -207,10 +237,25 @@ def forward(blocks, n, low, begin, group_mask, group_begin, place, value, band, 
                         v[k], b[k] = _sum(v[k], b[k], alpha[i, p] * v[o], alpha_b[i, p] + b[o])
 
 
-@njit(cache=True, nogil=True)
-def backward(  # type: ignore[no-untyped-def]
-    blocks, n, low, begin, group_mask, group_begin, place, value, band, wide, F, Fb, B, Bb, weight, weight_b
-):  # fmt: skip
+@kernel
+def backward(
+    blocks: Index,
+    n: int,
+    low: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    value: Array,
+    band: NDArray[np.int32],
+    wide: Mask,
+    F: Array,
+    Fb: NDArray[np.int32],
+    B: Array,
+    Bb: NDArray[np.int32],
+    weight: Array,
+    weight_b: NDArray[np.int32],
+) -> None:
     """`B(S) = Σ_{i ∉ S} α_i(S) B(S + i)` over some blocks, after those of their supersets.
 
     At the same time `Σ_{U ⊇ π} F(U) B(U + i) / F(V)` is added to the weight of each family (i, π).
@@ -276,8 +321,8 @@ def backward(  # type: ignore[no-untyped-def]
             _collect(block, i, begin, group_mask, group_begin, place, wide[i], c, cb, weight, weight_b)
 
 
-@njit(cache=True, nogil=True)
-def _share(f, fb, w, wb, scale, scale_b):  # type: ignore[no-untyped-def]
+@inner
+def _share(f: float, fb: int, w: float, wb: int, scale: float, scale_b: int) -> tuple[float, int]:
     """`f · w / F(V)`, normalised, with bands; `scale` and `scale_b` are 1 / F(V) and its band."""
     b = fb + wb - scale_b
     v = f * scale
@@ -288,8 +333,20 @@ def _share(f, fb, w, wb, scale, scale_b):  # type: ignore[no-untyped-def]
     return v, b
 
 
-@njit(cache=True, nogil=True)
-def _collect(upper, node, begin, group_mask, group_begin, place, wide, a, ab, weight, weight_b):  # type: ignore[no-untyped-def]
+@inner
+def _collect(
+    upper: int,
+    node: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    wide: bool,
+    a: Array,
+    ab: NDArray[np.int32],
+    weight: Array,
+    weight_b: NDArray[np.int32],
+) -> None:
     """Add the sums over supersets of one block to the weights of a node's families."""
     if wide:
         _zeta_wide(a, ab, True)
@@ -310,8 +367,18 @@ def _collect(upper, node, begin, group_mask, group_begin, place, wide, a, ab, we
                 weight[s] += a[p]
 
 
-@njit(cache=True, nogil=True)
-def best(blocks, n, low, begin, group_mask, group_begin, place, score, H):  # type: ignore[no-untyped-def]
+@kernel
+def best(
+    blocks: Index,
+    n: int,
+    low: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    score: Array,
+    H: Array,
+) -> None:
     """`H(S) = max_{i ∈ S} max_{π ⊆ S - i} log β_i(π) + H(S - i)` (Silander and Myllymäki 2006).
 
     `score`, of shape (families,), are log scores; H has the shape (2^n,).
@@ -344,8 +411,17 @@ def best(blocks, n, low, begin, group_mask, group_begin, place, score, H):  # ty
             v[s] = value
 
 
-@njit(cache=True, nogil=True)
-def _highest(upper, node, begin, group_mask, group_begin, place, score, a):  # type: ignore[no-untyped-def]
+@inner
+def _highest(
+    upper: int,
+    node: int,
+    begin: Index,
+    group_mask: Index,
+    group_begin: Index,
+    place: NDArray[np.int32],
+    score: Array,
+    a: Array,
+) -> None:
     """The highest log score of a node's families within each set of one block."""
     a[:] = -np.inf
     for g in range(begin[node], begin[node + 1]):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import kernel
+
+if TYPE_CHECKING:
+    from polydag.posterior.families.sorted_families import SortedFamilies
 
 
-@njit(cache=True, nogil=True)
-def count(families, n):  # type: ignore[no-untyped-def]
+@kernel
+def count(families: SortedFamilies, n: Int) -> Index:
     """The number of families of u that contain v, at `u · n + v`: an int array of shape (n²,)."""
     sets, number = families.sets, families.number
     counts = np.zeros(n * n, dtype=np.int64)
@@ -22,8 +29,8 @@ def count(families, n):  # type: ignore[no-untyped-def]
     return counts
 
 
-@njit(cache=True, nogil=True)
-def gather(families, n, begin):  # type: ignore[no-untyped-def]
+@kernel
+def gather(families: SortedFamilies, n: Int, begin: Index) -> tuple[NDArray[np.uint64], Array]:
     """Masks and log scores of the families of each pair, in decreasing order of score.
 
     Parameters

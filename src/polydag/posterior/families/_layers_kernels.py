@@ -7,13 +7,17 @@ configuration of P. A byte is emptied into a wide count before it can run over. 
 `polydag.posterior.families.subsets`.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.scores.discrete.pseudocounts import PER_CELL, PER_OCCUPIED, PER_TABLE
 
 _DENSE = 1024  # up to so many configurations have a place each, whether they occur or not
@@ -23,11 +27,27 @@ _LOST = 1e-14  # share of a variance, below which what is left of it is rounding
 _ROUNDING = 1e-12  # what is left of a sum of weights after taking all of them out again
 
 
-@njit(cache=True, nogil=True)
-def discrete_layer(  # type: ignore[no-untyped-def]
-    prefixes, columns, weights, packed, unit, first, arities, start, choose,
-    prior, pseudo, rising, products, strength, top, occupied, joint, alone,
-):  # fmt: skip
+@kernel
+def discrete_layer(
+    prefixes: Index,
+    columns: NDArray[np.uint8],
+    weights: Array,
+    packed: NDArray[np.uint64],
+    unit: bool,
+    first: Index,
+    arities: Index,
+    start: Index,
+    choose: Index,
+    prior: Int,
+    pseudo: Array,
+    rising: Array,
+    products: Index,
+    strength: float,
+    top: Int,
+    occupied: Index,
+    joint: Array,
+    alone: Array,
+) -> None:
     """Fill `joint` (A) and `alone` (B) for the sets one larger than the prefixes: a score is A(π + i) + B(π).
 
     Priors per cell and per table have one A a set; a prior per occupied configuration has one for each member
@@ -36,7 +56,7 @@ def discrete_layer(  # type: ignore[no-untyped-def]
     """
     n, m = columns.shape
     k = prefixes.shape[1]
-    fields = first[n]
+    fields = int(first[n])
     words = packed.shape[1]
     cap = _most_cells(arities, k, m)
     codes = np.zeros((k + 1, m), np.int32)
@@ -64,7 +84,7 @@ def discrete_layer(  # type: ignore[no-untyped-def]
         after = prefixes[line, k - 1] + 1 if k else 0
         if after == n:
             continue
-        seen = cells[k]
+        seen = int(cells[k])
         if unit:
             _count_packed(
                 codes[k], seen, packed, first[after], fields, small, small_bytes, held, counts, totals
@@ -95,8 +115,10 @@ def discrete_layer(  # type: ignore[no-untyped-def]
                 alone[rank, t] = -_looked_up(counts, totals, seen, begin, extra, rising, pseudo, t + 1)
 
 
-@njit(cache=True, nogil=True)
-def _looked_up(counts, totals, seen, begin, extra, rising, pseudo, table):  # type: ignore[no-untyped-def]
+@inner
+def _looked_up(
+    counts: Array, totals: Array, seen: Int, begin: Int, extra: Int, rising: Array, pseudo: Array, table: Int
+) -> float:
     """As `_rising_sum`, for a pseudocount with a table."""
     value = 0.0
     for c in range(seen):
@@ -111,16 +133,16 @@ def _looked_up(counts, totals, seen, begin, extra, rising, pseudo, table):  # ty
     return value
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _rise(rising, pseudo, table, count):  # type: ignore[no-untyped-def]
+@inner
+def _rise(rising: Array, pseudo: Array, table: Int, count: float) -> float:
     place = int(count)
     if place < rising.shape[1] and place == count:
         return rising[table, place]
     return math.lgamma(pseudo[table] + count) - math.lgamma(pseudo[table])
 
 
-@njit(cache=True, nogil=True)
-def _most_cells(arities, k, m):  # type: ignore[no-untyped-def]
+@inner
+def _most_cells(arities: Index, k: Int, m: Int) -> int:
     """No prefix of k variables has more configurations than this."""
     largest = np.sort(arities)[::-1]
     product = 1.0
@@ -129,8 +151,10 @@ def _most_cells(arities, k, m):  # type: ignore[no-untyped-def]
     return int(min(product, max(_DENSE, m)))
 
 
-@njit(cache=True, nogil=True)
-def _refine(codes, cells, column, arity, out):  # type: ignore[no-untyped-def]
+@inner
+def _refine(
+    codes: NDArray[np.int32], cells: Int, column: NDArray[np.uint8], arity: Int, out: NDArray[np.int32]
+) -> Int:
     """Number the configurations of one more variable; only those that occur where there would be too many."""
     m = len(codes)
     for r in range(m):
@@ -147,8 +171,19 @@ def _refine(codes, cells, column, arity, out):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
-def _count_packed(codes, seen, packed, begin, end, small, small_bytes, held, counts, totals):  # type: ignore[no-untyped-def]
+@inner
+def _count_packed(
+    codes: NDArray[np.int32],
+    seen: Int,
+    packed: NDArray[np.uint64],
+    begin: Int,
+    end: Int,
+    small: NDArray[np.uint64],
+    small_bytes: NDArray[np.uint8],
+    held: Index,
+    counts: Array,
+    totals: Array,
+) -> None:
     word, words = begin // 8, packed.shape[1]
     for c in range(seen):
         held[c] = 0
@@ -170,8 +205,19 @@ def _count_packed(codes, seen, packed, begin, end, small, small_bytes, held, cou
             _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals)
 
 
-@njit(cache=True, nogil=True)
-def _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals):  # type: ignore[no-untyped-def]
+@inner
+def _empty(
+    c: Int,
+    word: Int,
+    words: Int,
+    begin: Int,
+    end: Int,
+    small: NDArray[np.uint64],
+    small_bytes: NDArray[np.uint8],
+    held: Index,
+    counts: Array,
+    totals: Array,
+) -> None:
     for f in range(begin, end):
         counts[c, f] += small_bytes[c, f]
     for w in range(word, words):
@@ -180,8 +226,17 @@ def _empty(c, word, words, begin, end, small, small_bytes, held, counts, totals)
     held[c] = 0
 
 
-@njit(cache=True, nogil=True)
-def _count_weighted(codes, seen, columns, weights, after, first, counts, totals):  # type: ignore[no-untyped-def]
+@inner
+def _count_weighted(
+    codes: NDArray[np.int32],
+    seen: Int,
+    columns: NDArray[np.uint8],
+    weights: Array,
+    after: Int,
+    first: Index,
+    counts: Array,
+    totals: Array,
+) -> None:
     """The same for rows that count more or less than once."""
     n = columns.shape[0]
     counts[:seen, first[after] :] = 0.0
@@ -195,11 +250,28 @@ def _count_weighted(codes, seen, columns, weights, after, first, counts, totals)
                 counts[c, first[e] + level - 1] += weight
 
 
-@njit(cache=True, nogil=True)
-def _score_per_occupied(  # type: ignore[no-untyped-def]
-    counts, totals, seen, begin, extra, rank, prefix, e, k, start, choose, arities,
-    strength, top, occupied, joint, alone, more, big,
-):  # fmt: skip
+@inner
+def _score_per_occupied(
+    counts: Array,
+    totals: Array,
+    seen: Int,
+    begin: Int,
+    extra: Int,
+    rank: Int,
+    prefix: Index,
+    e: Int,
+    k: Int,
+    start: Index,
+    choose: Index,
+    arities: Index,
+    strength: float,
+    top: Int,
+    occupied: Index,
+    joint: Array,
+    alone: Array,
+    more: Index,
+    big: Array,
+) -> None:
     """Pseudocounts that depend on how many configurations of the parents occur: one A for each child."""
     own, large = 0, 0
     more[:] = 0
@@ -230,8 +302,8 @@ def _score_per_occupied(  # type: ignore[no-untyped-def]
         joint[rank, child] = _rising_tally(more, big, large, strength / (max(occupied[others], 1) * arity))
 
 
-@njit(cache=True, nogil=True)
-def _rising_tally(more, big, large, cell):  # type: ignore[no-untyped-def]
+@inner
+def _rising_tally(more: Index, big: Array, large: Int, cell: float) -> float:
     """`Σ log Γ(cell + N) - log Γ(cell)` over cells, of which `more[t]` small ones have N > t."""
     value = 0.0
     for t in range(_SMALL):
@@ -245,8 +317,8 @@ def _rising_tally(more, big, large, cell):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True, nogil=True)
-def _rising_sum(counts, totals, seen, begin, extra, cell):  # type: ignore[no-untyped-def]
+@inner
+def _rising_sum(counts: Array, totals: Array, seen: Int, begin: Int, extra: Int, cell: float) -> float:
     """`Σ log Γ(cell + N) - log Γ(cell)` over the cells of a table."""
     empty = math.lgamma(cell)
     value = 0.0
@@ -262,8 +334,8 @@ def _rising_sum(counts, totals, seen, begin, extra, cell):  # type: ignore[no-un
     return value
 
 
-@njit(cache=True, nogil=True)
-def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyped-def]
+@kernel
+def determinant_layer(prefixes: Index, R: Array, start: Index, choose: Index, out: Array) -> None:
     """Log determinants of R over the sets one larger than the prefixes, by Cholesky; NaN if singular."""
     n = len(R)
     k = prefixes.shape[1]
@@ -293,8 +365,17 @@ def determinant_layer(prefixes, R, start, choose, out):  # type: ignore[no-untyp
             out[base + choose[e, k + 1], 0] = math.nan if lost else total + math.log(left)
 
 
-@njit(cache=True, nogil=True)
-def gather(child, sets, start, choose, joint, alone, which, out):  # type: ignore[no-untyped-def]
+@kernel
+def gather(
+    child: Int,
+    sets: NDArray[np.int16],
+    start: Index,
+    choose: Index,
+    joint: Array,
+    alone: Array,
+    which: Int,
+    out: Array,
+) -> None:
     """`A(π + child) + B(π)` for all sets π of the other variables."""
     limit = sets.shape[1]
     several = joint.shape[1] > 1

@@ -12,27 +12,44 @@ level : int array of shape (n,)
 Sums are returned as logs.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import compiled, inner, kernel
+
+if TYPE_CHECKING:
+    from polydag.posterior.families.families_by_parent import FamiliesByParent
+    from polydag.posterior.families.sorted_families import SortedFamilies
 
 _REST = -33.0  # log of the share of a sum that may be left out, 5e-15
 _SMALL = -28.0  # log of the probability that may be left out, 7e-13
 
 
-@njit(cache=True, nogil=True)
-def _clear(excluded, required):  # type: ignore[no-untyped-def]
+@inner
+def _clear(excluded: NDArray[np.uint64], required: NDArray[np.uint64]) -> None:
     """Set all bits of a constraint to zero."""
     for w in range(len(excluded)):
         excluded[w] = 0
         required[w] = 0
 
 
-@njit(cache=True, nogil=True)
-def partition_constraint(candidates, node, level, own, excluded, required):  # type: ignore[no-untyped-def]
+@inner
+def partition_constraint(
+    candidates: Index,
+    node: Int,
+    level: Index,
+    own: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+) -> None:
     """Fill in the constraint of an ordered partition on a node of part `own`.
 
     Parents lie in earlier parts, at least one of them in the part just before. In part 0 there are no
@@ -51,8 +68,15 @@ def partition_constraint(candidates, node, level, own, excluded, required):  # t
         required[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
 
 
-@njit(cache=True, nogil=True)
-def order_constraint(candidates, node, level, own, excluded, required):  # type: ignore[no-untyped-def]
+@kernel
+def order_constraint(
+    candidates: Index,
+    node: Int,
+    level: Index,
+    own: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+) -> None:
     """Fill in the constraint of an order on a node at place `own`: parents come before it."""
     _clear(excluded, required)
     c = candidates.shape[1]
@@ -62,8 +86,10 @@ def order_constraint(candidates, node, level, own, excluded, required):  # type:
     required[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _narrow(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyped-def]
+@compiled(fastmath={"reassoc", "nsz"}, inner=True)
+def _narrow(
+    masks: NDArray[np.uint64], values: Array, lo: Int, hi: Int, excluded: np.uint64, required: np.uint64
+) -> float:
     """The sum over one block with masks of one word: masks and values of shape (families,)."""
     own, value = masks[lo:hi], values[lo:hi]
     result = 0.0
@@ -73,8 +99,15 @@ def _narrow(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyp
     return result
 
 
-@njit(cache=True, nogil=True)
-def _wide(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyped-def]
+@inner
+def _wide(
+    masks: NDArray[np.uint64],
+    values: Array,
+    lo: Int,
+    hi: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+) -> float:
     """The sum over one block with masks of several words: masks of shape (words, families)."""
     result = 0.0
     for f in range(lo, hi):
@@ -87,8 +120,8 @@ def _wide(masks, values, lo, hi, excluded, required):  # type: ignore[no-untyped
     return result
 
 
-@njit(cache=True, nogil=True)
-def _add(total, reference, found, other):  # type: ignore[no-untyped-def]
+@inner
+def _add(total: float, reference: float, found: float, other: float) -> tuple[float, float]:
     """`total·exp(reference) + found·exp(other)`; the first nonzero summand sets the reference."""
     if found == 0:
         return total, reference
@@ -97,14 +130,19 @@ def _add(total, reference, found, other):  # type: ignore[no-untyped-def]
     return total + found * np.exp(other - reference), reference
 
 
-@njit(cache=True, nogil=True)
-def _log(total, reference):  # type: ignore[no-untyped-def]
+@inner
+def _log(total: float, reference: float) -> float:
     """The log of `total·exp(reference)`."""
     return np.log(total) + reference if total > 0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
-def _block(families, b, excluded, required):  # type: ignore[no-untyped-def]
+@kernel  # a test runs draw_family as plain Python
+def _block(
+    families: SortedFamilies | FamiliesByParent,
+    b: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+) -> float:
     """The sum over the allowed families of block b, relative to the block's reference."""
     lo, hi = families.start[b], families.start[b + 1]
     if len(families.masks) == 1:
@@ -112,8 +150,14 @@ def _block(families, b, excluded, required):  # type: ignore[no-untyped-def]
     return _wide(families.masks, families.values, lo, hi, excluded, required)
 
 
-@njit(cache=True, nogil=True)
-def log_sum(families, node, excluded, required, enough=-np.inf):  # type: ignore[no-untyped-def]
+@kernel
+def log_sum(
+    families: SortedFamilies | FamiliesByParent,
+    node: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+    enough: float = -np.inf,
+) -> float:
     """The log of the sum over the allowed families; parts of it below `enough` (a log) may be left out."""
     total, reference = 0.0, 0.0
     for b in range(families.first[node], families.first[node + 1]):
@@ -126,8 +170,8 @@ def log_sum(families, node, excluded, required, enough=-np.inf):  # type: ignore
     return _log(total, reference)
 
 
-@njit(cache=True, nogil=True)
-def log_sum_before(families, node, place):  # type: ignore[no-untyped-def]
+@inner
+def log_sum_before(families: SortedFamilies, node: Int, place: Index) -> float:
     """The log of the sum over the families whose parents have places before that of the node.
 
     Checks the parents one by one, which is faster than masks where there are few families. `place` is an int
@@ -154,8 +198,16 @@ def log_sum_before(families, node, place):  # type: ignore[no-untyped-def]
     return _log(total, reference)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _narrow_parts(masks, values, lo, hi, excluded, required, bit):  # type: ignore[no-untyped-def]
+@compiled(fastmath={"reassoc", "nsz"}, inner=True)
+def _narrow_parts(
+    masks: NDArray[np.uint64],
+    values: Array,
+    lo: Int,
+    hi: Int,
+    excluded: np.uint64,
+    required: np.uint64,
+    bit: np.uint64,
+) -> tuple[float, float, float]:
     """Three sums over one block with masks of one word; see `log_sums_by_candidate`."""
     own, value = masks[lo:hi], values[lo:hi]
     without, both, alone = 0.0, 0.0, 0.0
@@ -168,8 +220,17 @@ def _narrow_parts(masks, values, lo, hi, excluded, required, bit):  # type: igno
     return without, both, alone
 
 
-@njit(cache=True, nogil=True)
-def _wide_parts(masks, values, lo, hi, excluded, required, word, bit):  # type: ignore[no-untyped-def]
+@inner
+def _wide_parts(
+    masks: NDArray[np.uint64],
+    values: Array,
+    lo: Int,
+    hi: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+    word: Int,
+    bit: np.uint64,
+) -> tuple[float, float, float]:
     """Three sums over one block with masks of several words; see `log_sums_by_candidate`."""
     without, both, alone = 0.0, 0.0, 0.0
     for f in range(lo, hi):
@@ -189,8 +250,14 @@ def _wide_parts(masks, values, lo, hi, excluded, required, word, bit):  # type: 
     return without, both, alone
 
 
-@njit(cache=True, nogil=True)
-def log_sums_by_candidate(families, node, excluded, required, position):  # type: ignore[no-untyped-def]
+@inner
+def log_sums_by_candidate(
+    families: SortedFamilies,
+    node: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+    position: Int,
+) -> tuple[float, float, float]:
     """Three sums over families without excluded bits, split by the candidate at one position.
 
     The first is over families that have a required bit and not the candidate, the second over those that have
@@ -223,8 +290,10 @@ def log_sums_by_candidate(families, node, excluded, required, position):  # type
     return _log(a, ra), _log(b, rb), _log(c, rc)
 
 
-@njit(cache=True, nogil=True)
-def allowed(families, f, excluded, required):  # type: ignore[no-untyped-def]
+@kernel
+def allowed(
+    families: SortedFamilies, f: Int, excluded: NDArray[np.uint64], required: NDArray[np.uint64]
+) -> bool:
     """Whether the constraint allows family f."""
     bad, hit = np.uint64(0), np.uint64(0)
     for w in range(len(families.masks)):
@@ -233,8 +302,15 @@ def allowed(families, f, excluded, required):  # type: ignore[no-untyped-def]
     return bad == 0 and hit != 0
 
 
-@njit(cache=True, nogil=True)
-def draw_family(families, node, excluded, required, total, rng):  # type: ignore[no-untyped-def]
+@kernel
+def draw_family(
+    families: SortedFamilies,
+    node: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+    total: float,
+    rng: np.random.Generator,
+) -> int:
     """Draw one of the allowed families in proportion to its score; `total` is the log of their sum.
 
     Families that the constraint rules out may score any number of nats more than the best allowed one, so
@@ -262,8 +338,15 @@ def draw_family(families, node, excluded, required, total, rng):  # type: ignore
     return best
 
 
-@njit(cache=True, nogil=True)
-def parent_probabilities(families, node, excluded, required, total, result):  # type: ignore[no-untyped-def]
+@kernel
+def parent_probabilities(
+    families: SortedFamilies,
+    node: Int,
+    excluded: NDArray[np.uint64],
+    required: NDArray[np.uint64],
+    total: float,
+    result: Array,
+) -> None:
     """Fill in `result`, of shape (n,): the probability of each edge into the node given the constraint.
 
     `total` is the log of the sum over the allowed families.
@@ -288,8 +371,8 @@ def parent_probabilities(families, node, excluded, required, total, result):  # 
         result[families.candidates[node, p]] = own[p]
 
 
-@njit(cache=True, nogil=True)
-def cut(scores, begin, shortest, longest, span):  # type: ignore[no-untyped-def]
+@kernel
+def cut(scores: Array, begin: Index, shortest: Int, longest: Int, span: float) -> tuple[Index, Index]:
     """Cut lists of decreasing log scores into blocks.
 
     The first block of a list has at most `shortest` families, each following one at most twice as many up to
@@ -323,8 +406,8 @@ def cut(scores, begin, shortest, longest, span):  # type: ignore[no-untyped-def]
     return first, start[: blocks + 1].copy()
 
 
-@njit(cache=True, nogil=True)
-def scale(scores, first, start):  # type: ignore[no-untyped-def]
+@kernel
+def scale(scores: Array, first: Index, start: Index) -> tuple[Array, Array, Array]:
     """Scores relative to the best of their block, the best scores, and log sums from each block on.
 
     `scores`, `first` and `start` as for `cut`; returns values of shape (families,), reference and tail of

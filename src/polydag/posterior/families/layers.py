@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.posterior.families import subsets
 from polydag.scores.discrete.dirichlet import DirichletForm
@@ -18,8 +19,6 @@ from polydag.scores.discrete.pseudocounts import PER_CELL, PER_OCCUPIED
 from polydag.scores.families import Score
 from polydag.scores.gaussian.form import GaussianForm
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 MAX_LEVELS = 64
 _NONE = np.zeros(0, dtype=np.int64)
 _LOOKUP = 1 << 20  # entries of the table of log-gamma differences

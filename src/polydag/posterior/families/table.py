@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import UsageError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.layers import Layers, layers_of
@@ -25,8 +26,6 @@ from polydag.posterior.families.threads import jobs, run
 from polydag.progress import report
 from polydag.scores.families import Score
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 _CHUNKS = 24  # pieces of a layer, for progress and for threads that end together
 
 
@@ -94,7 +93,7 @@ class FamilyTable:
             raise UsageError(f"The parents {names} of {self.names[node]} are not in the table of families.")
         return subsets.number(where.tolist(), len(own))
 
-    def adjacency(self, chosen: Iterable[int]) -> NDArray[np.bool_]:
+    def adjacency(self, chosen: Iterable[int]) -> Mask:
         """The network of one parent set for each node, given by its number."""
         result = np.zeros((self.n, self.n), dtype=bool)
         for node, index in enumerate(chosen):

@@ -23,12 +23,17 @@ gb : int32 array of shape (2^(members - 1),)
     Their exponents, or bands.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index
+from polydag.compilation import inner, kernel
 
 NO_EXPONENT = -(1 << 30)
 BAND = 1000  # bits
@@ -77,8 +82,8 @@ class Workspace(NamedTuple):
     pair: Any  # (w,): and by pair of candidates
 
 
-@njit(cache=True, nogil=True)
-def workspace(families, begin):  # type: ignore[no-untyped-def]
+@inner
+def workspace(families: ScaledFamilies, begin: Index) -> Workspace:
     """A workspace for the buckets that begin at `begin`, an int array of shape (buckets + 1,)."""
     n, c = families.candidates.shape
     most, b = families.sets.shape[1], 1
@@ -96,8 +101,8 @@ def workspace(families, begin):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def assign_buckets(order, begin, where, slot):  # type: ignore[no-untyped-def]
+@inner
+def assign_buckets(order: Index, begin: Index, where: Index, slot: Index) -> None:
     """Fill in the bucket and the slot of each variable of an order.
 
     `order`, `where`, `slot`: int arrays of shape (n,); `begin`: int array of shape (buckets + 1,).
@@ -108,8 +113,8 @@ def assign_buckets(order, begin, where, slot):  # type: ignore[no-untyped-def]
             slot[order[place]] = place - begin[k]
 
 
-@njit(cache=True, nogil=True)
-def classify_candidates(node, families, work):  # type: ignore[no-untyped-def]
+@kernel
+def classify_candidates(node: int, families: ScaledFamilies, work: Workspace) -> int:
     """Sort the node's candidates into earlier variables, bucket mates and later ones; list their pairs."""
     candidates, where, slot, allowed, bit = (
         families.candidates[node],
@@ -141,8 +146,10 @@ def classify_candidates(node, families, work):  # type: ignore[no-untyped-def]
     return n_allowed
 
 
-@njit(cache=True, nogil=True)
-def _list_pairs(n_early, n_mates, choose, early, mates, work):  # type: ignore[no-untyped-def]
+@inner
+def _list_pairs(
+    n_early: int, n_mates: int, choose: Index, early: Index, mates: Index, work: Workspace
+) -> None:
     """Fill in the indices of pairs of candidates; pairs below a candidate come first."""
     pairs, found = work.early_pairs, 0
     for t in range(n_early):
@@ -162,8 +169,8 @@ def _list_pairs(n_early, n_mates, choose, early, mates, work):  # type: ignore[n
             found += 1
 
 
-@njit(cache=True, nogil=True)
-def _next(chosen, size, n):  # type: ignore[no-untyped-def]
+@inner
+def _next(chosen: Index, size: int, n: int) -> bool:
     """The next ascending choice of `size` out of n; False after the last. `chosen`: int array."""
     for j in range(size):
         limit = chosen[j + 1] if j + 1 < size else n
@@ -175,8 +182,8 @@ def _next(chosen, size, n):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
-def plain_sums(node, n_allowed, families, work, g):  # type: ignore[no-untyped-def]
+@inner
+def plain_sums(node: int, n_allowed: int, families: ScaledFamilies, work: Workspace, g: Array) -> None:
     """Fill in g as plain numbers. Most of the time of a step is spent here, hence the explicit loops."""
     value, start, choose = families.value[node], families.start, families.choose
     allowed, bit, chosen = work.allowed, work.bit, work.chosen
@@ -231,8 +238,19 @@ def plain_sums(node, n_allowed, families, work, g):  # type: ignore[no-untyped-d
             more = _next(chosen, larger, n_allowed)
 
 
-@njit(cache=True, nogil=True)
-def visit_family(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  # type: ignore[no-untyped-def]
+@inner
+def visit_family(
+    mode: int,
+    s: int,
+    T: int,
+    value: Array,
+    mantissa: Array,
+    exponent: NDArray[np.int32],
+    level: int,
+    powers: Array,
+    g: Array,
+    gb: NDArray[np.int32],
+) -> float:
     """One family s with the bucket mates T: adds to g or gb, or returns its share, depending on the mode.
 
     `value`, `mantissa` and `exponent` are those of the node, of shape (sets,).
@@ -249,8 +267,22 @@ def visit_family(mode, s, T, value, mantissa, exponent, level, powers, g, gb):  
     return 0.0
 
 
-@njit(cache=True, nogil=True)
-def _visit_stretch(mode, base, T, listed, count, value, mantissa, exponent, level, powers, g, gb, shares):  # type: ignore[no-untyped-def]
+@inner
+def _visit_stretch(
+    mode: int,
+    base: int,
+    T: int,
+    listed: Index,
+    count: int,
+    value: Array,
+    mantissa: Array,
+    exponent: NDArray[np.int32],
+    level: int,
+    powers: Array,
+    g: Array,
+    gb: NDArray[np.int32],
+    shares: Array,
+) -> float:
     """The families `base + listed[:count]`, which share the bucket mates T; returns their shares' sum."""
     total = 0.0
     if mode == TOP:
@@ -278,8 +310,16 @@ def _visit_stretch(mode, base, T, listed, count, value, mantissa, exponent, leve
     return total
 
 
-@njit(cache=True, nogil=True)
-def visit_families(mode, node, n_allowed, families, work, g, gb):  # type: ignore[no-untyped-def]
+@inner
+def visit_families(
+    mode: int,
+    node: int,
+    n_allowed: int,
+    families: ScaledFamilies,
+    work: Workspace,
+    g: Array,
+    gb: NDArray[np.int32],
+) -> None:
     """Visit all allowed families of a node.
 
     Sums go into g, as mantissas (BLOCK) of the exponents gb, which are the largest that occur (TOP). Shares

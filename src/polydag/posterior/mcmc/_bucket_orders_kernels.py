@@ -18,12 +18,18 @@ families : ScaledFamilies
 work : Workspace
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from numba import njit
+import numpy as np
+from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
+from polydag.compilation import inner, kernel
 from polydag.posterior.exact._subset_lattice_kernels import (
     _DOWN,
     _HIGH,
@@ -53,12 +59,15 @@ from polydag.posterior.mcmc._bucket_families_kernels import (
     workspace,
 )
 
+if TYPE_CHECKING:
+    from polydag.posterior.mcmc._bucket_families_kernels import ScaledFamilies, Workspace
+
 _SAFE = 2.0**900  # plain sums are kept within this and its inverse
 _LOG2 = math.log(2.0)
 
 
-@njit(cache=True, nogil=True)
-def _alpha(node, families, work, a, ab):  # type: ignore[no-untyped-def]
+@inner
+def _alpha(node: int, families: ScaledFamilies, work: Workspace, a: Array, ab: NDArray[np.int32]) -> int:
     """Fill in α of a node over the subsets of its bucket mates, as mantissas a and bands ab.
 
     `a`: array of shape (2^(members - 1),), `ab`: int32 of the same shape. Returns 0 if the node has no
@@ -89,8 +98,8 @@ def _alpha(node, families, work, a, ab):  # type: ignore[no-untyped-def]
     return 1 if a[len(a) - 1] > 0.0 else 0
 
 
-@njit(cache=True, nogil=True)
-def _bucket(k, order, begin, families, work):  # type: ignore[no-untyped-def]
+@inner
+def _bucket(k: int, order: Index, begin: Index, families: ScaledFamilies, work: Workspace) -> float:
     """The log weight of bucket k, the sum over the orders of its members; leaves α and F in the workspace."""
     size = begin[k + 1] - begin[k]
     half = 1 << (size - 1)
@@ -109,8 +118,8 @@ def _bucket(k, order, begin, families, work):  # type: ignore[no-untyped-def]
     return math.log(work.F[last]) + BAND * _LOG2 * work.Fb[last] + log_scale
 
 
-@njit(cache=True, nogil=True)
-def _forward(size, work):  # type: ignore[no-untyped-def]
+@inner
+def _forward(size: int, work: Workspace) -> None:
     """`F(S) = Σ_{m ∈ S} α_m(S - m) F(S - m)`."""
     F, Fb, alpha, alpha_b = work.F, work.Fb, work.alpha, work.alpha_b
     F[0], Fb[0] = 1.0, 0
@@ -124,8 +133,8 @@ def _forward(size, work):  # type: ignore[no-untyped-def]
         F[S], Fb[S] = v, b
 
 
-@njit(cache=True, nogil=True)
-def _backward(size, work):  # type: ignore[no-untyped-def]
+@inner
+def _backward(size: int, work: Workspace) -> None:
     """`B(S) = Σ_{m ∉ S} α_m(S) B(S + m)`."""
     B, Bb, alpha, alpha_b = work.B, work.Bb, work.alpha, work.alpha_b
     last = (1 << size) - 1
@@ -140,8 +149,8 @@ def _backward(size, work):  # type: ignore[no-untyped-def]
         B[S], Bb[S] = v, b
 
 
-@njit(cache=True, nogil=True)
-def log_weight(order, begin, families):  # type: ignore[no-untyped-def]
+@kernel
+def log_weight(order: Index, begin: Index, families: ScaledFamilies) -> float:
     """The log weight of a bucket order, up to the scores' references."""
     work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
@@ -151,8 +160,8 @@ def log_weight(order, begin, families):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
-def redraw(order, begin, uniform, families, log_sums):  # type: ignore[no-untyped-def]
+@kernel
+def redraw(order: Index, begin: Index, uniform: Array, families: ScaledFamilies, log_sums: Array) -> None:
     """Draw an order of the members of every bucket from its distribution; changes `order`.
 
     `uniform`, of shape (n,), are uniform random numbers; `log_sums[i]` gets the log of the sum over the
@@ -190,8 +199,8 @@ def redraw(order, begin, uniform, families, log_sums):  # type: ignore[no-untype
     order[:] = drawn
 
 
-@njit(cache=True, nogil=True)
-def edge_probabilities(order, begin, families, edges):  # type: ignore[no-untyped-def]
+@kernel
+def edge_probabilities(order: Index, begin: Index, families: ScaledFamilies, edges: Array) -> float:
     """Add the probability of each edge given the bucket order; returns the log weight.
 
     `edges`: array of shape (n, n); `edges[i, j]` is that of `i -> j`.
@@ -214,8 +223,8 @@ def edge_probabilities(order, begin, families, edges):  # type: ignore[no-untype
     return total
 
 
-@njit(cache=True, nogil=True)
-def family_probabilities(node, order, begin, families, out):  # type: ignore[no-untyped-def]
+@kernel
+def family_probabilities(node: int, order: Index, begin: Index, families: ScaledFamilies, out: Array) -> None:
     """Add the probability of each family of a node given the bucket order to `out`, of shape (sets,)."""
     work = workspace(families, begin)
     assign_buckets(order, begin, work.where, work.slot)
@@ -241,8 +250,8 @@ def family_probabilities(node, order, begin, families, out):  # type: ignore[no-
             out[s] += visit_family(mode, s, T, value, mantissa, exponent, level, families.powers, h, hb)
 
 
-@njit(cache=True, nogil=True)
-def _factors(m, size, work):  # type: ignore[no-untyped-def]
+@inner
+def _factors(m: int, size: int, work: Workspace) -> tuple[Array, NDArray[np.int32]]:
     """`Σ_{U ⊇ T} F(U) B(U + i) / F(all)` for the member i in slot m: the factor of β_i(π).
 
     Returns mantissas and bands, both of shape (2^(size - 1),).

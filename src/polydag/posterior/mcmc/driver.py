@@ -48,9 +48,9 @@ class Run:
     log_weights : array of shape (chains, draws)
         Their log weights.
     edges : array of shape (chains, draws, n, n)
-        The probability of each edge given the state.
+        The probability of each edge given the state; of several tasks, (chains, draws, traced).
     diagnostics : Diagnostics
-        R-hat, ESS and MCSE of each edge.
+        R-hat, ESS and MCSE of each of these.
     history : list of dict
         One entry for each round: steps, burn_in, draws, temperatures, acceptance, r_hat, ess, mixed.
     """
@@ -152,7 +152,7 @@ class _Runner:
 
     def thinning(self, steps: int, least: int = 1) -> int:
         """The moves between two recorded states of a round."""
-        fitting = min(_MOST_DRAWS, _TRACE // (self.n_chains * self.sampler.n**2))
+        fitting = min(_MOST_DRAWS, _TRACE // (self.n_chains * self.sampler.traced))
         most = max(_FEWEST_DRAWS // self.n_chains, fitting)
         return max(THINNING, least, -(-steps // most))
 
@@ -262,7 +262,8 @@ def run_block(
     -------
     dict
         positions : int array of shape (temperatures, n), at the end of the block
-        states, log_weights, edges : the records, of shapes (draws, n), (draws,) and (draws, n, n)
+        states, log_weights, edges : the records, of shapes (draws, n), (draws,) and (draws, n, n);
+            several tasks have their own shape of edges
         acceptance : the mean acceptance
     """
     rng = np.random.default_rng(seed)
@@ -281,6 +282,6 @@ def run_block(
         "positions": np.stack([replica.position for replica in state.replicas]),
         "states": np.array([record.state for record in records], dtype=np.int16).reshape(-1, n),
         "log_weights": np.array([record.log_weight for record in records], dtype=float),
-        "edges": np.array([record.edges for record in records], dtype=float).reshape(-1, n, n),
+        "edges": np.array([record.edges for record in records], dtype=float),
         "acceptance": np.array(np.mean(accepted)),
     }

@@ -23,6 +23,7 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.diagnostics import MAX_RHAT, MIN_ESS
 from polydag.posterior.mcmc.draws import BucketDraws
 from polydag.posterior.mcmc.driver import Run, run_chains
+from polydag.posterior.mcmc.traces import traces
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import UNREPLICATED, Starts, find_starts
 
@@ -53,11 +54,15 @@ class ChainPosterior(ModularPosterior):
     history : DataFrame
         One row for each round of the chains: steps, burn_in, draws, temperatures, acceptance, r_hat, ess,
         mixed.
+    traces : DataFrame
+        The last round of every chain: chain, draw, log_weight, and the probability of each of the edges that
+        the chains know least well, given the draw.
     """
 
     mixed: bool = False
     mode_search: str = "none"
     history: pd.DataFrame = field(default_factory=lambda: history_frame([]))
+    traces: pd.DataFrame = field(default_factory=lambda: history_frame([]))
 
     @property
     def n_steps(self) -> int:
@@ -218,6 +223,7 @@ def chain_results(table: FamilyTable, run: Run, starts: Starts | None) -> dict[s
         "mixed": run.mixed and (starts is None or starts.mode_search != UNREPLICATED),
         "mode_search": "none" if starts is None else starts.mode_search,
         "history": history_frame(run.history),
+        "traces": traces(run, table.names),
     }
 
 

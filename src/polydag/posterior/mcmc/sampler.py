@@ -1,8 +1,9 @@
 """What a Markov chain sampler is: a state, what a step reports, `init` and `step`.
 
 A sampler is immutable and its functions are pure: `step(rng, state)` returns a new state and an `Info`, and
-leaves the old state as it is. The samplers are `polydag.posterior.orders.sampler.OrderSampler` and
-`polydag.posterior.dags.partitions.PartitionSampler`; `polydag.posterior.mcmc.driver` runs them.
+leaves the old state as it is. The samplers are `polydag.posterior.orders.sampler.OrderSampler`,
+`polydag.posterior.dags.partitions.PartitionSampler` and
+`polydag.posterior.joint_chains.shared_orders.SharedOrders`; `polydag.posterior.mcmc.driver` runs them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Record(NamedTuple):
     log_weight : float
         The log weight of what is recorded.
     edges : array of shape (n, n)
-        The probability of each edge `i -> j` given the recorded state, at `[i, j]`.
+        The probability of each edge `i -> j` given the recorded state, at `[i, j]`; of several tasks, all
+        that is traced, of shape (traced,).
     """
 
     state: NDArray[np.int16]
@@ -62,6 +64,11 @@ class Sampler(Protocol[S]):
     @property
     def n(self) -> int:
         """The number of variables."""
+        ...
+
+    @property
+    def traced(self) -> int:
+        """How many probabilities a record has."""
         ...
 
     def configured(self, *, moves: int, power: float = 1.0) -> Self:

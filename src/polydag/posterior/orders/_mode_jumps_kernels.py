@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
+
+if TYPE_CHECKING:
+    from polydag.posterior.orders.mode_jumps import Layout
 
 
-@njit(cache=True, nogil=True)
-def propose_order(order, here, there, backwards, rng, new):  # type: ignore[no-untyped-def]
+@kernel
+def propose_order(
+    order: Index, here: Layout, there: Layout, backwards: bool, rng: np.random.Generator, new: Index
+) -> float:
     """Fill in `new` with an order that has the part in the layout `there` instead of `here`.
 
     Returns the log of the ratio of the probabilities of the reverse proposal and of this one; -inf where
@@ -33,8 +41,10 @@ def propose_order(order, here, there, backwards, rng, new):  # type: ignore[no-u
     return back - forth
 
 
-@njit(cache=True, nogil=True)
-def insert_part(order, layout, drawn, rng, new, places):  # type: ignore[no-untyped-def]
+@kernel
+def insert_part(
+    order: Index, layout: Layout, drawn: bool, rng: np.random.Generator, new: Index, places: Array
+) -> float:
     """Fill in `new` with an order whose part has random places (`drawn`) or its present ones.
 
     Returns the log probability of these places; -inf where the present places cannot come about this way.
@@ -85,8 +95,8 @@ def insert_part(order, layout, drawn, rng, new, places):  # type: ignore[no-unty
     return log_probability
 
 
-@njit(cache=True, nogil=True)
-def _log_beta_binomial(n, k, a, b):  # type: ignore[no-untyped-def]
+@inner
+def _log_beta_binomial(n: Int, k: Int, a: float, b: float) -> float:
     """The log probability of k out of n."""
     rest = n - k
     return (

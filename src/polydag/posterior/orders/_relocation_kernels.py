@@ -23,15 +23,22 @@ power : float
 work : Workspace
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.posterior.families._sorted_families_kernels import log_sum, order_constraint
+
+if TYPE_CHECKING:
+    from polydag.posterior.families.families_by_parent import FamiliesByParent
+    from polydag.posterior.families.sorted_families import SortedFamilies
 
 NEGLIGIBLE = 34.0  # nats below a sum from which on a part of it does not matter: 2e-15
 _LARGE = 0.9  # share of a sum that is not subtracted from it, because of rounding
@@ -54,8 +61,8 @@ class Workspace(NamedTuple):
     required: Any  # uint64 (words,)
 
 
-@njit(cache=True, nogil=True)
-def _workspace(families):  # type: ignore[no-untyped-def]
+@inner
+def _workspace(families: SortedFamilies) -> Workspace:
     """A workspace for the orders of these families."""
     n, c = families.candidates.shape
     words = len(families.masks)
@@ -65,10 +72,19 @@ def _workspace(families):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def _changed_sum(  # type: ignore[no-untyped-def]
-    families, by_parent, candidate_index, place, node, u, p, after, log, work
-):
+@inner
+def _changed_sum(
+    families: SortedFamilies,
+    by_parent: FamiliesByParent,
+    candidate_index: Index,
+    place: Index,
+    node: Int,
+    u: Int,
+    p: Int,
+    after: bool | np.bool_,
+    log: float,
+    work: Workspace,
+) -> float:
     """The sum of u, at place p among the others, if it were on the other side of the variable.
 
     `log` is its present sum; `after` says whether u now comes after the variable. Where most of the sum
@@ -88,10 +104,18 @@ def _changed_sum(  # type: ignore[no-untyped-def]
     return log_sum(families, u, work.excluded, work.required)
 
 
-@njit(cache=True, nogil=True)
-def _weigh_others(  # type: ignore[no-untyped-def]
-    families, by_parent, parent_sums, candidate_index, place, log_sums, node, old, work
-):
+@inner
+def _weigh_others(
+    families: SortedFamilies,
+    by_parent: FamiliesByParent,
+    parent_sums: Array,
+    candidate_index: Index,
+    place: Index,
+    log_sums: Array,
+    node: Int,
+    old: Int,
+    work: Workspace,
+) -> None:
     """Sums of the others without and with the variable, and their product for each of its places.
 
     The variable was at the place `old`.
@@ -118,8 +142,8 @@ def _weigh_others(  # type: ignore[no-untyped-def]
         weights[p] = total
 
 
-@njit(cache=True, nogil=True)
-def _is_settled(rest, power, best, weights, lowest):  # type: ignore[no-untyped-def]
+@inner
+def _is_settled(rest: float, power: float, best: float, weights: Array, lowest: Array) -> bool:
     """Whether families with the log sum `rest` change nothing at any place that can be drawn."""
     for p in range(len(weights)):
         if rest > lowest[p] - NEGLIGIBLE and power * (weights[p] + max(rest, lowest[p]) - best) > -_NEVER:
@@ -127,8 +151,8 @@ def _is_settled(rest, power, best, weights, lowest):  # type: ignore[no-untyped-
     return True
 
 
-@njit(cache=True, nogil=True)
-def _weigh_own(families, place, node, power, work):  # type: ignore[no-untyped-def]
+@inner
+def _weigh_own(families: SortedFamilies, place: Index, node: Int, power: float, work: Workspace) -> None:
     """Add the variable's own log sums to the weights of its places; they are left in `work.own`."""
     n, width = len(place), families.candidates.shape[1]
     weights, own, scale, lowest = work.weights, work.own, work.scale, work.lowest
@@ -171,8 +195,8 @@ def _weigh_own(families, place, node, power, work):  # type: ignore[no-untyped-d
         weights[p] += so_far
 
 
-@njit(cache=True, nogil=True)
-def _draw_place(weights, power, rng):  # type: ignore[no-untyped-def]
+@inner
+def _draw_place(weights: Array, power: float, rng: np.random.Generator) -> int:
     """A place in proportion to `exp(power · weight)`; weights of shape (n,)."""
     best = weights.max()
     total = 0.0
@@ -190,8 +214,8 @@ def _draw_place(weights, power, rng):  # type: ignore[no-untyped-def]
     return last
 
 
-@njit(cache=True, nogil=True)
-def _take_out(order, place, node, work):  # type: ignore[no-untyped-def]
+@inner
+def _take_out(order: Index, place: Index, node: Int, work: Workspace) -> None:
     """Close the gap that the variable leaves; it gets the place n, after all others."""
     n, old = len(order), place[node]
     for p in range(old):
@@ -202,10 +226,19 @@ def _take_out(order, place, node, work):  # type: ignore[no-untyped-def]
     place[node] = n
 
 
-@njit(cache=True, nogil=True)
-def _weigh_places(  # type: ignore[no-untyped-def]
-    families, by_parent, parent_sums, candidate_index, order, place, log_sums, node, power, work
-):
+@inner
+def _weigh_places(
+    families: SortedFamilies,
+    by_parent: FamiliesByParent,
+    parent_sums: Array,
+    candidate_index: Index,
+    order: Index,
+    place: Index,
+    log_sums: Array,
+    node: Int,
+    power: float,
+    work: Workspace,
+) -> None:
     """Take a variable out and leave the log weights of all its places in `work.weights`."""
     old = place[node]
     _take_out(order, place, node, work)
@@ -213,20 +246,36 @@ def _weigh_places(  # type: ignore[no-untyped-def]
     _weigh_own(families, place, node, power, work)
 
 
-@njit(cache=True, nogil=True)
-def place_weights(  # type: ignore[no-untyped-def]
-    families, by_parent, parent_sums, candidate_index, order, place, log_sums, node
-):
+@kernel
+def place_weights(
+    families: SortedFamilies,
+    by_parent: FamiliesByParent,
+    parent_sums: Array,
+    candidate_index: Index,
+    order: Index,
+    place: Index,
+    log_sums: Array,
+    node: Int,
+) -> Array:
     """The log weights of all places of a variable, of shape (n,); changes `place`."""
     work = _workspace(families)
     _weigh_places(families, by_parent, parent_sums, candidate_index, order, place, log_sums, node, 1.0, work)
     return work.weights
 
 
-@njit(cache=True, nogil=True)
-def relocations(  # type: ignore[no-untyped-def]
-    families, by_parent, parent_sums, candidate_index, order, place, log_sums, count, power, rng
-):
+@kernel
+def relocations(
+    families: SortedFamilies,
+    by_parent: FamiliesByParent,
+    parent_sums: Array,
+    candidate_index: Index,
+    order: Index,
+    place: Index,
+    log_sums: Array,
+    count: Int,
+    power: float,
+    rng: np.random.Generator,
+) -> int:
     """Draw the places of `count` random variables in turn; returns how many changed their place."""
     n, moved = len(order), 0
     work = _workspace(families)

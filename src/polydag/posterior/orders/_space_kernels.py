@@ -11,15 +11,20 @@ log_sums : array of shape (n,)
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from polydag.arrays import Array, Index
+from polydag.compilation import kernel
 from polydag.posterior.families._sorted_families_kernels import log_sum, log_sum_before, order_constraint
 
+if TYPE_CHECKING:
+    from polydag.posterior.families.sorted_families import SortedFamilies
 
-@njit(cache=True, nogil=True)
-def score(families, order, place, log_sums):  # type: ignore[no-untyped-def]
+
+@kernel
+def score(families: SortedFamilies, order: Index, place: Index, log_sums: Array) -> None:
     """Fill in `place` and `log_sums` of an order."""
     words = len(families.masks)
     excluded, required = np.empty(words, np.uint64), np.empty(words, np.uint64)
@@ -33,8 +38,8 @@ def score(families, order, place, log_sums):  # type: ignore[no-untyped-def]
             log_sums[v] = log_sum(families, v, excluded, required)
 
 
-@njit(cache=True, nogil=True)
-def best_families(families, place, chosen, scores):  # type: ignore[no-untyped-def]
+@kernel
+def best_families(families: SortedFamilies, place: Index, chosen: Index, scores: Array) -> None:
     """Fill in the best family of each variable in an order.
 
     `chosen` (int) and `scores`, both of shape (n,), get the index of its parent set in the table and its log

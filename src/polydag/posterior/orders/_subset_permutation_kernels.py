@@ -26,16 +26,22 @@ power : float
 work : Workspace
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.posterior.families._sorted_families_kernels import log_sum, order_constraint
 from polydag.posterior.orders._relocation_kernels import NEGLIGIBLE
+
+if TYPE_CHECKING:
+    from polydag.posterior.families.sorted_families import SortedFamilies
 
 _TRIES = 20  # attempts, for each variable, to find it among the neighbours of those chosen so far
 
@@ -61,8 +67,8 @@ class Workspace(NamedTuple):
     required: Any  # uint64 (words,)
 
 
-@njit(cache=True, nogil=True)
-def _workspace(families, k):  # type: ignore[no-untyped-def]
+@inner
+def _workspace(families: SortedFamilies, k: Int) -> Workspace:
     """A workspace for subsets of k variables."""
     n, m, words = len(families.candidates), 1 << k, len(families.masks)
     size = np.zeros(m, np.int64)
@@ -76,8 +82,8 @@ def _workspace(families, k):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def _choose(neighbours, work, rng):  # type: ignore[no-untyped-def]
+@inner
+def _choose(neighbours: Index, work: Workspace, rng: np.random.Generator) -> None:
     """Choose random variables that are likely to be connected."""
     n, k = len(neighbours), len(work.chosen)
     found, tries = 0, 0
@@ -91,8 +97,8 @@ def _choose(neighbours, work, rng):  # type: ignore[no-untyped-def]
             found += 1
 
 
-@njit(cache=True, nogil=True)
-def _collect(families, node, place, own, work):  # type: ignore[no-untyped-def]
+@inner
+def _collect(families: SortedFamilies, node: Int, place: Index, own: Int, work: Workspace) -> int:
     """Sum the node's families by their members among the chosen variables and by level; returns their number.
 
     `own` is the place of a node that stays where it is, -1 for one of the chosen variables.
@@ -136,8 +142,8 @@ def _collect(families, node, place, own, work):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
-def _allowed_sum(U, count, work):  # type: ignore[no-untyped-def]
+@inner
+def _allowed_sum(U: Int, count: Int, work: Workspace) -> float:
     """The log of the sum over the first `count` sums that are allowed when the variables U come before."""
     top, total = -np.inf, 0.0
     for s in range(count):
@@ -151,15 +157,15 @@ def _allowed_sum(U, count, work):  # type: ignore[no-untyped-def]
     return top + math.log(total) if total > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
-def _term(U, m, power, work):  # type: ignore[no-untyped-def]
+@inner
+def _term(U: Int, m: Int, power: float, work: Workspace) -> float:
     """The log of `F(U - m) α_m(U - m)^power`."""
     o = U ^ (1 << m)
     return work.F[o] + power * work.alpha[m, o]
 
 
-@njit(cache=True, nogil=True)
-def _sum_up(power, work):  # type: ignore[no-untyped-def]
+@inner
+def _sum_up(power: float, work: Workspace) -> None:
     """Fill in F."""
     k = len(work.chosen)
     work.F[0] = 0.0
@@ -176,8 +182,10 @@ def _sum_up(power, work):  # type: ignore[no-untyped-def]
         work.F[U] = top + math.log(total) + power * work.between[U] if total > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True)
-def _sum_by_subset(families, parent_sums, order, place, log_sums, work):  # type: ignore[no-untyped-def]
+@inner
+def _sum_by_subset(
+    families: SortedFamilies, parent_sums: Array, order: Index, place: Index, log_sums: Array, work: Workspace
+) -> int:
     """Fill in the sums by subset; returns for how many other variables the permutation matters."""
     n, k = len(order), len(work.chosen)
     found = 0
@@ -209,8 +217,10 @@ def _sum_by_subset(families, parent_sums, order, place, log_sums, work):  # type
     return touched
 
 
-@njit(cache=True, nogil=True)
-def _draw_permutation(order, place, log_sums, power, rng, work):  # type: ignore[no-untyped-def]
+@inner
+def _draw_permutation(
+    order: Index, place: Index, log_sums: Array, power: float, rng: np.random.Generator, work: Workspace
+) -> bool:
     """Put the variables on their places, from the last to the first; returns whether any moved."""
     k = len(work.chosen)
     U, moved = (1 << k) - 1, False
@@ -232,8 +242,19 @@ def _draw_permutation(order, place, log_sums, power, rng, work):  # type: ignore
     return moved
 
 
-@njit(cache=True, nogil=True)
-def permutations(families, parent_sums, neighbours, order, place, log_sums, k, count, power, rng):  # type: ignore[no-untyped-def]
+@kernel
+def permutations(
+    families: SortedFamilies,
+    parent_sums: Array,
+    neighbours: Index,
+    order: Index,
+    place: Index,
+    log_sums: Array,
+    k: Int,
+    count: Int,
+    power: float,
+    rng: np.random.Generator,
+) -> int:
     """Draw the permutations of `count` random subsets of k variables in turn; returns how many changed."""
     changed = 0
     work = _workspace(families, k)

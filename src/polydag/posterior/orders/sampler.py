@@ -60,6 +60,11 @@ class OrderSampler:
         """
         return int(min(max(self.space.reduction**1.5, 2.0), 4.0 * self.n))
 
+    @property
+    def traced(self) -> int:
+        """How many probabilities a record has."""
+        return self.n**2
+
     def configured(self, *, moves: int, power: float = 1.0) -> OrderSampler:
         """The sampler with so many relocations a step and another power."""
         return replace(self, moves=moves, power=power)

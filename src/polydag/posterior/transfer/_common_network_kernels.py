@@ -3,16 +3,22 @@
 Arguments and their shapes are as in `_transfer_kernels`.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.posterior.transfer._transfer_kernels import _add, _add_sets
 
 
-@njit(cache=True, nogil=True)
-def _with_element(s, mask, v, sets, sizes, start, choose, top):  # type: ignore[no-untyped-def]
+@inner
+def _with_element(
+    s: Int, mask: Int, v: Int, sets: NDArray[np.int16], sizes: Index, start: Index, choose: Index, top: Int
+) -> int:
     """The number of the subset of set s with the members at the bits of `mask`, and v; -1 if too large."""
     k, code = 0, 0
     placed = False
@@ -37,11 +43,36 @@ def _with_element(s, mask, v, sets, sizes, start, choose, top):  # type: ignore[
     return start[k] + code
 
 
-@njit(cache=True, nogil=True)
-def visit_common(  # type: ignore[no-untyped-def]
-    m, top, sets, sizes, numbers, members, start, choose, prior, scores, normal, shared, c, within,
-    full, log_z, cutoff, collect, at, alpha, marginal, together, unique, every, some, mechanism,
-):  # fmt: skip
+@kernel
+def visit_common(
+    m: Int,
+    top: Int,
+    sets: NDArray[np.int16],
+    sizes: Index,
+    numbers: NDArray[np.int32],
+    members: Index,
+    start: Index,
+    choose: Index,
+    prior: Array,
+    scores: Array,
+    normal: Array,
+    shared: Array,
+    c: Array,
+    within: Array,
+    full: Array,
+    log_z: Array,
+    cutoff: float,
+    collect: bool,
+    at: Array,
+    alpha: Array,
+    marginal: Array,
+    together: Array,
+    unique: Array,
+    every: Array,
+    some: Array,
+    mechanism: Array,
+    family: Array,
+) -> None:
     """Visit every set U of the m candidates of one node by adding one element after the other.
 
     Given a set ρ of the common network inside U, task k has `L_k(ρ, U) = Σ_{T ⊆ ρ} c(|ρ|, |T|) S_{k,U}(T)`
@@ -54,8 +85,8 @@ def visit_common(  # type: ignore[no-untyped-def]
     and `exp(at[U])` times the weight is added up: for each candidate v to `marginal[k, v]` times the
     probability that v is a parent in task k, to `together[k, j, v]` that it is one in both, to `unique[k, v]`
     that in no other, to `every[v]` that in all, to `some[v]` that in at least one; to `mechanism[0]` that all
-    tasks have the parents ρ and the same parameters, to `mechanism[1]` that all have the parents ρ. Sets U
-    whose probability is below `cutoff` are left out.
+    tasks have the parents ρ and the same parameters, to `mechanism[1]` that all have the parents ρ; to
+    `family[k, π]` that task k has the parents π. Sets U whose probability is below `cutoff` are left out.
 
     Parameters
     ----------
@@ -73,6 +104,7 @@ def visit_common(  # type: ignore[no-untyped-def]
     together : array of shape (tasks, tasks, m)
     every, some : arrays of shape (m,)
     mechanism : array of shape (2,)
+    family : array of shape (tasks, sets)
     """
     tasks, count = scores.shape
     several = len(normal)
@@ -86,6 +118,7 @@ def visit_common(  # type: ignore[no-untyped-def]
     best = np.full((m + 1, rows, count), -np.inf)
     L, high = np.empty(tasks), np.empty(tasks)
     value, chance = np.empty(count), np.empty(tasks)
+    rests = np.zeros((tasks, count))  # Σ over ρ ⊇ T of weight(ρ) c(|ρ|, |T|) / L_k(ρ)
     before_none, before_every = np.empty(tasks), np.empty(tasks)
     depth, adding = 0, -1
     while True:
@@ -148,6 +181,8 @@ def visit_common(  # type: ignore[no-untyped-def]
             if alike > -np.inf:
                 weight = np.exp(alike + at[U])
                 mechanism[0] += weight
+                for k in range(tasks):
+                    family[k, s] += weight
                 for bit in range(p):
                     v = sets[s, bit]
                     every[v] += weight
@@ -163,6 +198,9 @@ def visit_common(  # type: ignore[no-untyped-def]
             for j in range(tasks):
                 same *= full[p] * np.exp(scores[j, s] - high[j]) / L[j]
             mechanism[1] += same
+            for k in range(tasks):
+                for mask in range(1 << p):
+                    rests[k, numbers[s, mask]] += weight * c[p, members[mask]] / L[k]
             for step in range(1, depth + 1):
                 v = element[step]
                 place = -1
@@ -202,6 +240,17 @@ def visit_common(  # type: ignore[no-untyped-def]
                 for k in range(tasks - 1, -1, -1):
                     unique[k, v] += weight * chance[k] * before_none[k] * none
                     none *= 1.0 - chance[k]
+        for k in range(tasks if collect and wanted else 0):
+            if rests[k, 0] > 0:
+                for i in range(known[depth]):
+                    s = inside[i]
+                    factor = np.exp(scores[k, s] - scale[depth, k, 0])
+                    part = 0.0
+                    for mask in range(1 << sizes[s]):
+                        part += rests[k, numbers[s, mask]]
+                    family[k, s] += factor * part
+                for i in range(known[depth]):
+                    rests[k, inside[i]] = 0.0
         if not collect:
             total = 0.0
             if highest > -np.inf:

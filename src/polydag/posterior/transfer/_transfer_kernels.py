@@ -10,16 +10,21 @@ members : int array of shape (2^max_parents,)
     The number of bits of each mask.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 
 _FAR = 600.0  # nats, whose exponential a number can still hold
 
 
-@njit(cache=True, nogil=True)
-def subset_numbers(sets, sizes, start, choose):  # type: ignore[no-untyped-def]
+@kernel
+def subset_numbers(sets: NDArray[np.int16], sizes: Index, start: Index, choose: Index) -> NDArray[np.int32]:
     """`numbers[s, mask]`; -1 where a mask has bits beyond the size of the set.
 
     `start`: int array of shape (max_parents + 2,), where the sets of each size begin; `choose`: binomial
@@ -37,8 +42,8 @@ def subset_numbers(sets, sizes, start, choose):  # type: ignore[no-untyped-def]
     return numbers
 
 
-@njit(cache=True, nogil=True)
-def superset_sums(scores, numbers, sizes):  # type: ignore[no-untyped-def]
+@kernel
+def superset_sums(scores: Array, numbers: NDArray[np.int32], sizes: Index) -> Array:
     """`log S(T)` of shape (sets,), with `S(T) = Σ_{π ⊇ T} exp(scores[π])`; each T has a scale of its own.
 
     `scores`: array of shape (sets,).
@@ -59,8 +64,10 @@ def superset_sums(scores, numbers, sizes):  # type: ignore[no-untyped-def]
     return top
 
 
-@njit(cache=True, nogil=True)
-def transfer_sums(sums, numbers, sizes, members, log_c, out):  # type: ignore[no-untyped-def]
+@kernel
+def transfer_sums(
+    sums: Array, numbers: NDArray[np.int32], sizes: Index, members: Index, log_c: Array, out: Array
+) -> None:
     """`out[π] += log Σ_{T ⊆ π} c(|π|, |T|) S(T)`.
 
     `sums`, `out`: arrays of shape (sets,); `log_c`: array of shape (max_parents + 1, max_parents + 1).
@@ -81,10 +88,21 @@ def transfer_sums(sums, numbers, sizes, members, log_c, out):  # type: ignore[no
         out[s] += top + np.log(total)
 
 
-@njit(cache=True, nogil=True)
-def _add_sets(  # type: ignore[no-untyped-def]
-    source_scores, inside, first, count, sizes, numbers, old, old_scale, old_best, sums, scale, best
-):
+@inner
+def _add_sets(
+    source_scores: Array,
+    inside: Index,
+    first: Int,
+    count: Int,
+    sizes: Index,
+    numbers: NDArray[np.int32],
+    old: Array,
+    old_scale: Array,
+    old_best: Array,
+    sums: Array,
+    scale: Array,
+    best: Array,
+) -> None:
     """`S(T)` with the sets `inside[first:count]` added, as `sums[T] exp(scale[T])`.
 
     `best[T]` is the largest source score of a superset of T. The scale is the same for all T except those
@@ -114,11 +132,27 @@ def _add_sets(  # type: ignore[no-untyped-def]
             sums[t] += common if scale[t] == best[0] else np.exp(source_scores[s] - scale[t])
 
 
-@njit(cache=True, nogil=True)
-def visit_sets(  # type: ignore[no-untyped-def]
-    m, top, sets, sizes, numbers, members, start, choose, own, source_scores, c, log_g, collect,
-    at, family, together, unique, shared,
-):  # fmt: skip
+@kernel
+def visit_sets(
+    m: Int,
+    top: Int,
+    sets: NDArray[np.int16],
+    sizes: Index,
+    numbers: NDArray[np.int32],
+    members: Index,
+    start: Index,
+    choose: Index,
+    own: Array,
+    source_scores: Array,
+    c: Array,
+    log_g: Array,
+    collect: bool,
+    at: Array,
+    family: Array,
+    together: Array,
+    unique: Array,
+    shared: Array,
+) -> None:
     """Visit every set U of the m candidates of one node by adding one element after the other.
 
     The weight of a family π of task k is `exp(own[k, π] + log_g(|U|, |π|)) Π_{j≠k} L_j(π, U)`, with `L_j =
@@ -248,8 +282,8 @@ def visit_sets(  # type: ignore[no-untyped-def]
             adding = element[depth + 1] + 1
 
 
-@njit(cache=True, nogil=True)
-def _add(x, y):  # type: ignore[no-untyped-def]
+@inner
+def _add(x: float, y: float) -> float:
     """`log(exp(x) + exp(y))`."""
     top = max(x, y)
     if top == -np.inf:
@@ -257,8 +291,8 @@ def _add(x, y):  # type: ignore[no-untyped-def]
     return top + np.log1p(np.exp(min(x, y) - top))
 
 
-@njit(cache=True, nogil=True)
-def order_sums(alpha, F, B):  # type: ignore[no-untyped-def]
+@kernel
+def order_sums(alpha: Array, F: Array, B: Array) -> None:
     """Fill in the logs of sums over orders: `F(S)` over those of S, `B(S)` over those of all others after S.
 
     `alpha[i, U]`, of shape (n, 2^(n-1)), has bit i removed from U; F and B have the shape (2^n,).

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.arrays import Array
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
 from polydag.posterior.exact import subset_lattice as lattice
 from polydag.posterior.exact.order_posterior import exact_posterior
@@ -31,6 +31,7 @@ from polydag.posterior.families import subsets
 from polydag.posterior.families.memory import require_memory, usable_memory
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import jobs, run
+from polydag.posterior.transfer.draws import SetsInside, draw_networks, picked
 from polydag.posterior.transfer.family import require_alike, subset_tables
 from polydag.posterior.transfer.theorem1 import by_edge
 
@@ -57,6 +58,8 @@ class JointEdges:
     mechanisms : array of shape (2, n)
         That a variable has the same parents and parameters in all tasks; that it has the same parents, those
         of the common network, but not the same parameters.
+    families : array of shape (tasks, n, sets)
+        The probability of each parent set of each variable in each task.
     """
 
     log_evidence: float
@@ -66,6 +69,7 @@ class JointEdges:
     shared: Array
     some: Array
     mechanisms: Array
+    families: Array
 
 
 def prior_evidence(prior: FamilyTable) -> float:
@@ -90,9 +94,9 @@ def one_network(
     shared : FamilyTable, optional
         The log scores of all tasks' rows together. None: no parameters are shared.
     """
-    own = np.sum([task.scores for task in tasks], axis=0)
-    both = own if shared is None else np.logaddexp(own, shared.scores) - math.log(2.0)
-    found = exact_posterior(prior.with_scores(prior.scores + both), n_jobs=n_jobs)
+    table = one_table(prior, tasks, shared)
+    both = table.scores - np.where(np.isfinite(prior.scores), prior.scores, 0.0)
+    found = exact_posterior(table, n_jobs=n_jobs)
     K, P = len(tasks), found.probabilities
     assert found.log_evidence is not None
     assert found.family_probabilities is not None
@@ -109,7 +113,15 @@ def one_network(
         P,
         P,
         np.array([alike, 1.0 - alike]),
+        np.array([found.family_probabilities] * K),
     )
+
+
+def one_table(prior: FamilyTable, tasks: Sequence[FamilyTable], shared: FamilyTable | None) -> FamilyTable:
+    """The families of the network that all tasks have, with its prior."""
+    own = np.sum([task.scores for task in tasks], axis=0)
+    both = own if shared is None else np.logaddexp(own, shared.scores) - math.log(2.0)
+    return prior.with_scores(prior.scores + both)
 
 
 def added(prior: FamilyTable, dropped: float) -> float:
@@ -175,7 +187,7 @@ class CommonNetwork:
             raise DataError("Joint probabilities of tasks need all variables as candidate parents.")
         require_joint_memory(prior.n, memory)
         self.prior, self.n_jobs, self.K = prior, n_jobs, len(tasks)
-        self._moves = Deviations.of(prior, dropped)
+        self._moves, self._sets = Deviations.of(prior, dropped), SetsInside(prior)
         tilt = self._moves.log_x * prior.sizes
         self._scores = np.array([task.scores + tilt for task in tasks])
         normals = np.array([own.scores + tilt for own in normal])
@@ -203,10 +215,10 @@ class CommonNetwork:
         for node in range(n):
             full = ((U >> node) << (node + 1)) | (U & ((1 << node) - 1))
             at[node] = self._F[full] + self._B[full | (1 << node)] - self._F[-1]
-        shapes = ((K, m), (K, K, m), (K, m), (m,), (m,), (2,))
+        shapes = ((K, m), (K, K, m), (K, m), (m,), (m,), (2,), (K, len(table.sets)))
         found = [np.zeros((n, *shape)) for shape in shapes]
         self._visit(at, found, collect=True)
-        marginal, together, unique, every, some, mechanisms = found
+        marginal, together, unique, every, some, mechanisms, families = found
         pairs = np.zeros((K, K, n, n))
         for k in range(K):
             pairs[k, k] = by_edge(marginal[:, k], table)
@@ -220,7 +232,37 @@ class CommonNetwork:
             by_edge(every, table),
             by_edge(some, table),
             np.ascontiguousarray(mechanisms.T),
+            np.ascontiguousarray(np.swapaxes(families, 0, 1)),
         )
+
+    def sample(self, count: int, rng: np.random.Generator) -> Mask:
+        """Adjacency matrices of shape (tasks, count, n, n), drawn together."""
+        return draw_networks(self.prior, self._alpha, self._F, self._draw, self.K, count, rng)
+
+    def _draw(self, node: int, U: int, count: int, rng: np.random.Generator) -> Index:
+        """The sets of all tasks given a node's predecessors: first that of the common network."""
+        moves, inside = self._moves, self._sets.inside(U)
+        log_prior = self.prior.scores[node][inside]
+        own = log_prior + self._log_z[U.bit_count()][self.prior.sizes[inside]]
+        for scores in self._scores:
+            own = own + self._sets.log_sums(scores[node], inside, moves.c)
+        for scores in self._normal:
+            times = self.K if len(self._normal) == 1 else 1
+            own = own - times * self._sets.log_sums(scores[node], inside, moves.c)
+        alike = log_prior + self._shared[node][inside]
+        place = picked(np.concatenate([alike, own]), count, rng)
+        chosen = np.empty((self.K, count), dtype=np.int64)
+        for p in np.unique(place):
+            where = np.flatnonzero(place == p)
+            s = int(inside[p % len(inside)])
+            if p < len(inside):
+                chosen[:, where] = s
+                continue
+            common = self._sets.common(inside, s)
+            factor = common * math.log(moves.A) + (self.prior.sizes[s] - common) * math.log(moves.B)
+            for k, scores in enumerate(self._scores):
+                chosen[k, where] = inside[picked(scores[node][inside] + factor, len(where), rng)]
+        return chosen
 
     def _visit(self, at: Array, found: Sequence[Array], collect: bool) -> None:
         from polydag.posterior.transfer._common_network_kernels import visit_common
@@ -231,7 +273,7 @@ class CommonNetwork:
         shape = (subsets.offsets(m, top), subsets.binomials(m, top))
         cutoff = math.log(_LEFT_OUT) - m * math.log(2.0)
         flat, vector = np.zeros((1, 1)), np.zeros(1)
-        nothing = (flat, np.zeros((1, 1, 1)), flat, vector, vector, vector)
+        nothing = (flat, np.zeros((1, 1, 1)), flat, vector, vector, vector, flat)
 
         def visit(node: int) -> None:
             visit_common(

@@ -46,22 +46,15 @@ def related_families(prior: FamilyTable, tasks: Sequence[FamilyTable]) -> tuple[
         Log scores, without structure prior but `-inf` where families are ruled out.
     """
     K, base = len(tasks), normalised(prior)
-    factors = [common_factors(prior, task) for task in tasks]
-    alone = [total(task.scores + base) for task in tasks]
-    concentration = concentrations(K)
-
-    def leaf(k: int) -> Group:
-        zero = np.zeros(len(concentration))
-        return Group((k,), (), zero + 1, {}, zero, np.log(concentration))
+    evidence = FamilyEvidence(prior, tasks)
+    factors, concentration = evidence.factors, concentrations(K)
 
     def merge(first: Group, second: Group) -> Group:
         members = first.members + second.members
+        return merged_group(first, second, concentration, lambda: {RELATED_OWN: evidence.of(members)})
 
-        def evidences() -> dict[str, float]:
-            joint = total(base + np.sum([factors[k] for k in members], axis=0))
-            return {RELATED_OWN: 0.5 * (joint - sum(alone[k] for k in members))}
-
-        return merged_group(first, second, concentration, evidences)
+    def leaf(k: int) -> Group:
+        return unmerged(k, concentration)
 
     tree = merged_groups(prior, tasks, leaf, merge)
     weights = np.exp(tree.log_evidence - np.logaddexp.reduce(tree.log_evidence))
@@ -89,6 +82,26 @@ def related_families(prior: FamilyTable, tasks: Sequence[FamilyTable]) -> tuple[
     return tables, relatedness
 
 
+class FamilyEvidence:
+    """How far tasks are related, by Bayes factors of families; arguments are as in `related_families`."""
+
+    def __init__(self, prior: FamilyTable, tasks: Sequence[FamilyTable]) -> None:
+        self._base = normalised(prior)
+        self.factors = [common_factors(prior, task) for task in tasks]
+        self._alone = [total(task.scores + self._base) for task in tasks]
+
+    def of(self, members: Sequence[int]) -> float:
+        """The log evidence of some tasks' being related, relative to that of separate tasks."""
+        joint = total(self._base + np.sum([self.factors[k] for k in members], axis=0))
+        return 0.5 * (joint - sum(self._alone[k] for k in members))
+
+
+def unmerged(k: int, concentration: Array) -> Group:
+    """A single task; evidences are relative to those of separate tasks."""
+    zero = np.zeros(len(concentration))
+    return Group((k,), (), zero + 1, {"alone": 1.0}, zero, np.log(concentration))
+
+
 def _predicted(prior: FamilyTable, common: Array) -> Array:
     """`log Σ_ρ P(ρ) P(π | ρ)` for every family π, from log weights of the common network's families."""
     from polydag.posterior.transfer._transfer_kernels import superset_sums, transfer_sums
@@ -101,7 +114,7 @@ def _predicted(prior: FamilyTable, common: Array) -> Array:
     normal = np.zeros(len(prior.sizes))
     with np.errstate(divide="ignore"):
         transfer_sums(
-            superset_sums(moves.log_x * prior.sizes, numbers, prior.sizes),
+            superset_sums(moves.log_x * prior.sizes.astype(np.float64), numbers, prior.sizes),
             numbers, prior.sizes, members, np.log(moves.c), normal,
         )  # fmt: skip
     result = np.zeros_like(common)

@@ -12,12 +12,15 @@ the constraint of acyclicity, which are cheap; evidences of the groups are exact
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Array, Index, Mask
+from polydag.posterior.dags.drawing import check_count, dags_by_orders
+from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.probabilities import either_way
 from polydag.posterior.transfer.common_network import (
@@ -25,8 +28,10 @@ from polydag.posterior.transfer.common_network import (
     Deviations,
     JointEdges,
     one_network,
+    one_table,
     prior_evidence,
 )
+from polydag.posterior.transfer.draws import packed, picked
 from polydag.posterior.transfer.family import subset_tables
 from polydag.progress import report
 
@@ -35,7 +40,7 @@ ONE, SAME, SAME_OWN = "one population", "same network", "same network, own stren
 RELATED, RELATED_OWN = "related networks", "related networks, own strengths"
 SEPARATE = "separate"
 _HOPELESS = -30.0  # log odds of a group below which larger ones are not tried
-_NEGLIGIBLE = 1e-4  # probability below which a way or a group is left out
+NEGLIGIBLE = 1e-4  # probability below which a way or a group is left out
 
 Pooled = Callable[[Sequence[int]], FamilyTable]
 
@@ -84,6 +89,8 @@ class Related:
         The expected share of pairs of tasks that are separate, and in each way together.
     tree : Group
         The groups.
+    networks : RelatedNetworks
+        What networks of all tasks are drawn from.
     """
 
     edges: JointEdges
@@ -91,6 +98,18 @@ class Related:
     relatedness: Array
     ways: dict[str, float]
     tree: Group
+    networks: RelatedNetworks
+
+
+class Learner(Protocol):
+    """What learns groups of tasks, exactly or by chains."""
+
+    prior: FamilyTable
+    tasks: list[FamilyTable]
+
+    def sample(self, members: tuple[int, ...], way: str, count: int, rng: np.random.Generator) -> Mask:
+        """Networks of some tasks that go together in a way, of shape (members, count, n, n)."""
+        ...
 
 
 class Relatedness:
@@ -129,24 +148,13 @@ class Relatedness:
     @property
     def ways(self) -> dict[str, float]:
         """The ways of going together, and their prior probabilities."""
-        own = {SAME_OWN: 0.45, RELATED_OWN: 0.45}
-        if self.pooled is None:
-            return {way: w / 0.9 for way, w in own.items()}
-        return {ONE: 0.1, SAME: 0.225, SAME_OWN: 0.225, RELATED: 0.225, RELATED_OWN: 0.225}
+        return prior_of_ways(self.pooled is not None)
 
     def learn(self) -> Related:
         """The tree of groups, and what follows for the edges."""
-        tree = self._tree()
-        concentration = np.exp(tree.log_evidence - np.logaddexp.reduce(tree.log_evidence))
-        K = len(self.tasks)
-        relatedness = np.eye(K)
-        ways = dict.fromkeys((SEPARATE, *self.ways), 0.0)
-        edges, connections = self._mixed(tree, concentration, relatedness, ways)
-        pairs = K * (K - 1) / 2
-        ways[SEPARATE] = pairs - sum(ways.values())
-        shares = {way: value / pairs if pairs else 0.0 for way, value in ways.items()}
-        order = np.argsort(tree.members)
-        return Related(_sorted(edges, order), _sorted(connections, order), relatedness, shares, tree)
+        found = averaged_over_groups(self, self._tree(), self._joint)
+        self._found, self._sums, self._pools = {}, {}, {}
+        return found
 
     def _tree(self) -> Group:
         return merged_groups(self.prior, self.tasks, self._leaf, self._merged)
@@ -167,14 +175,30 @@ class Relatedness:
     def _evidence(self, members: tuple[int, ...], way: str) -> float:
         if way not in (RELATED, RELATED_OWN):
             return self._joint(members, way).log_evidence
+        sums = self._common(members, way)
+        self._sums[members, way] = sums
+        return sums.log_evidence
+
+    def _common(self, members: tuple[int, ...], way: str) -> CommonNetwork:
         normal = self.normal if len(self.normal) < 2 else [self.normal[k] for k in members]
-        sums = CommonNetwork(
+        return CommonNetwork(
             self.prior, [self.tasks[k] for k in members], DROPPED, self.log_prior,
             shared=self._pool(members) if way == RELATED else None, normal=normal,
             n_jobs=self.n_jobs, memory=self.memory,
         )  # fmt: skip
-        self._sums[members, way] = sums
-        return sums.log_evidence
+
+    def sample(self, members: tuple[int, ...], way: str, count: int, rng: np.random.Generator) -> Mask:
+        """Networks of some tasks that go together in a way, of shape (members, count, n, n)."""
+        if way in (RELATED, RELATED_OWN):
+            return self._common(members, way).sample(count, rng)
+        pool = None if way in ("alone", SAME_OWN) else self._pool(members)
+        if way == ONE:
+            assert pool is not None
+            table = one_table(self.prior, [pool], None)
+        else:
+            table = one_table(self.prior, [self.tasks[k] for k in members], pool)
+        dags = dags_by_orders(table, count, rng, n_jobs=self.n_jobs, memory=self.memory).adjacency
+        return np.broadcast_to(dags, (len(members), *dags.shape))
 
     def _joint(self, members: tuple[int, ...], way: str) -> JointEdges:
         if (members, way) not in self._found:
@@ -198,29 +222,95 @@ class Relatedness:
             self._pools = {members: self.pooled(members)}
         return self._pools[members]
 
-    def _mixed(
-        self, group: Group, reach: Array, relatedness: Array, ways: dict[str, float]
-    ) -> tuple[JointEdges, JointEdges]:
-        """The joint probabilities of the edges, and of the connections, of a group's members.
 
-        `reach[c]` is the probability of a concentration and that this group matters.
-        """
-        if not group.branches:
-            return _both(self._joint(group.members, "alone"))
-        joined, apart = float(reach @ group.together), reach * (1.0 - group.together)
-        total, size = float(reach.sum()), len(group.members)
-        parts = []
-        for way, share in group.ways.items():
-            ways[way] += joined * share * size * (size - 1) / 2
-            if joined * share > _NEGLIGIBLE:
-                parts.append((joined * share / total, _both(self._joint(group.members, way))))
-        where = list(group.members)
-        relatedness[np.ix_(where, where)] += joined * ~np.eye(size, dtype=bool)
-        if apart.sum() > _NEGLIGIBLE or not parts:
-            first, second = (self._mixed(branch, apart, relatedness, ways) for branch in group.branches)
-            both = (_independent(first[0], second[0]), _independent(first[1], second[1]))
-            parts.append((float(apart.sum()) / total, both))
-        return _averaged([(w, both[0]) for w, both in parts]), _averaged([(w, both[1]) for w, both in parts])
+@dataclass(frozen=True, eq=False)
+class RelatedNetworks:
+    """The networks of all tasks: groups are drawn from the tree, then the networks of each group."""
+
+    learner: Learner
+    tree: Group
+
+    def sample(self, count: int, random_state: int | None = None) -> list[DagSamples]:
+        """For each task as many DAGs; those at the same place were drawn together."""
+        check_count(count)
+        rng = np.random.default_rng(random_state)
+        names = self.learner.prior.names
+        evidence = self.tree.log_evidence
+        groups: dict[tuple[tuple[int, ...], str], list[int]] = {}
+        for draw, concentration in enumerate(picked(evidence, count, rng)):
+            for drawn in _drawn_groups(self.tree, int(concentration), rng):
+                groups.setdefault(drawn, []).append(draw)
+        dags = np.zeros((len(self.learner.tasks), count, len(names), len(names)), dtype=bool)
+        for (members, way), where in groups.items():
+            dags[np.ix_(members, where)] = self.learner.sample(members, way, len(where), rng)
+        return packed(names, dags)
+
+
+def prior_of_ways(pooled: bool) -> dict[str, float]:
+    """The ways of going together, and their prior probabilities; rows may be of one population, or not."""
+    if not pooled:
+        return {SAME_OWN: 0.5, RELATED_OWN: 0.5}
+    return {ONE: 0.1, SAME: 0.225, SAME_OWN: 0.225, RELATED: 0.225, RELATED_OWN: 0.225}
+
+
+def averaged_over_groups(
+    learner: Learner, tree: Group, joint: Callable[[tuple[int, ...], str], JointEdges]
+) -> Related:
+    """What follows for the edges of all tasks; `joint(members, way)` is about the tasks of one group."""
+    concentration = np.exp(tree.log_evidence - np.logaddexp.reduce(tree.log_evidence))
+    K = len(tree.members)
+    relatedness, ways = np.eye(K), dict.fromkeys((SEPARATE, ONE, SAME, SAME_OWN, RELATED, RELATED_OWN), 0.0)
+    edges, connections = _mixed(tree, concentration, joint, relatedness, ways)
+    pairs = K * (K - 1) / 2
+    ways[SEPARATE] = pairs - sum(ways.values())
+    shares = {way: value / pairs if pairs else 0.0 for way, value in ways.items()}
+    order = np.argsort(tree.members)
+    networks = RelatedNetworks(learner, tree)
+    return Related(_sorted(edges, order), _sorted(connections, order), relatedness, shares, tree, networks)
+
+
+def _mixed(
+    group: Group,
+    reach: Array,
+    joint: Callable[[tuple[int, ...], str], JointEdges],
+    relatedness: Array,
+    ways: dict[str, float],
+) -> tuple[JointEdges, JointEdges]:
+    """The joint probabilities of the edges, and of the connections, of a group's members.
+
+    `reach[c]` is the probability of a concentration and that this group matters.
+    """
+    if not group.branches:
+        return _both(joint(group.members, "alone"))
+    together, apart = float(reach @ group.together), reach * (1.0 - group.together)
+    total, size = float(reach.sum()), len(group.members)
+    parts = []
+    for way, share in group.ways.items():
+        ways[way] += together * share * size * (size - 1) / 2
+        if together * share > NEGLIGIBLE:
+            parts.append((together * share / total, _both(joint(group.members, way))))
+    where = list(group.members)
+    relatedness[np.ix_(where, where)] += together * ~np.eye(size, dtype=bool)
+    if apart.sum() > NEGLIGIBLE or not parts:
+        first, second = (_mixed(branch, apart, joint, relatedness, ways) for branch in group.branches)
+        both = (_independent(first[0], second[0]), _independent(first[1], second[1]))
+        parts.append((float(apart.sum()) / total, both))
+    return _averaged([(w, both[0]) for w, both in parts]), _averaged([(w, both[1]) for w, both in parts])
+
+
+def _drawn_groups(
+    group: Group, concentration: int, rng: np.random.Generator
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """A partition that agrees with the tree, and the way in which each of its groups goes together."""
+    if not group.branches:
+        yield group.members, "alone"
+    elif rng.random() < group.together[concentration]:
+        ways = list(group.ways)
+        shares = np.array([group.ways[way] for way in ways])
+        yield group.members, ways[rng.choice(len(ways), p=shares / shares.sum())]
+    else:
+        for branch in group.branches:
+            yield from _drawn_groups(branch, concentration, rng)
 
 
 def concentrations(tasks: int) -> Array:
@@ -289,7 +379,7 @@ def common_factors(prior: FamilyTable, task: FamilyTable) -> Array:
     with np.errstate(divide="ignore"):
         log_c = np.log(moves.c)
     numbers, members = subset_tables(task)
-    tilt = moves.log_x * task.sizes
+    tilt = moves.log_x * task.sizes.astype(np.float64)
     result, normal = np.zeros_like(task.scores), np.zeros(len(tilt))
     transfer_sums(superset_sums(tilt, numbers, task.sizes), numbers, task.sizes, members, log_c, normal)
     for node in range(task.n):
@@ -323,6 +413,7 @@ def _repeated(found: JointEdges, K: int) -> JointEdges:
         P,
         P,
         np.array([np.ones(len(P)), np.zeros(len(P))]),
+        np.repeat(found.families, K, axis=0),
     )
 
 
@@ -348,6 +439,7 @@ def _sorted(found: JointEdges, order: Index) -> JointEdges:
         edges=found.edges[order],
         together=found.together[np.ix_(order, order)],
         unique=found.unique[order],
+        families=found.families[order],
     )
 
 
@@ -367,10 +459,11 @@ def _independent(first: JointEdges, second: JointEdges) -> JointEdges:
         first.shared * second.shared,
         1.0 - (1 - first.some) * (1 - second.some),
         np.zeros_like(first.mechanisms),
+        np.concatenate([first.families, second.families]),
     )
 
 
 def _averaged(parts: Sequence[tuple[float, JointEdges]]) -> JointEdges:
     total = sum(weight for weight, _ in parts)
-    fields = ("log_evidence", "edges", "together", "unique", "shared", "some", "mechanisms")
+    fields = ("log_evidence", "edges", "together", "unique", "shared", "some", "mechanisms", "families")
     return JointEdges(*(sum(w / total * getattr(j, field) for w, j in parts) for field in fields))

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polydag.arrays import Array
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
+from polydag.posterior.dags.drawing import check_count
+from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.families import subsets
 from polydag.posterior.families.memory import require_memory
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.families.threads import jobs, run
-from polydag.posterior.probabilities import Posterior
+from polydag.posterior.transfer.draws import SetsInside, TaskPosterior, draw_networks, packed, picked
 from polydag.posterior.transfer.family import require_alike, require_combination, subset_tables
 from polydag.posterior.transfer.weights import TransferPrior, own_marginal
 from polydag.progress import report
@@ -35,7 +37,7 @@ class Joint:
 
     Attributes
     ----------
-    posterior : Posterior
+    posterior : TaskPosterior
         Of the task's own edges and families.
     together : array of shape (tasks - 1, n, n)
         The probability that the edge is in the task and in each other task.
@@ -45,7 +47,7 @@ class Joint:
         That it is in all tasks.
     """
 
-    posterior: Posterior
+    posterior: TaskPosterior
     together: Array
     unique: Array
     shared: Array
@@ -97,6 +99,7 @@ def theorem1(
             at[node], family[node], together[node], unique[node], shared[node],
         )  # fmt: skip
 
+    networks = [Theorem1Networks(own, sources, prior, combination, k) for k in range(tasks)]
     threads = jobs(n_jobs)
     for done, _ in enumerate(run(visit, [(node, False) for node in range(n)], threads), start=1):
         report("families given predecessors", done, n)
@@ -105,7 +108,7 @@ def theorem1(
         report("posterior of families", done, n)
     views = []
     for k in range(tasks):
-        posterior = Posterior(
+        posterior = TaskPosterior(
             names=table.names,
             probabilities=np.clip(table.edge_sums(family[:, k]), 0.0, 1.0),
             method="exact",
@@ -113,6 +116,8 @@ def theorem1(
             sets=table.sets,
             family_probabilities=family[:, k],
             log_evidence=evidence[k],
+            networks=networks[k],
+            task=k,
         )
         others = [by_edge(together[:, k, j], table) for j in range(tasks) if j != k]
         views.append(
@@ -124,6 +129,67 @@ def theorem1(
             )
         )
     return views
+
+
+@dataclass(frozen=True, eq=False)
+class Theorem1Networks:
+    """The networks of all tasks from the view of one of them; arguments are as in `theorem1`."""
+
+    own: Sequence[FamilyTable]
+    sources: Sequence[FamilyTable]
+    prior: TransferPrior
+    combination: str
+    view: int
+
+    def sample(self, count: int, random_state: int | None = None) -> list[DagSamples]:
+        """For each task as many DAGs; those at the same place were drawn together."""
+        from polydag.posterior.transfer import _transfer_kernels as _kernels
+
+        check_count(count)
+        table, tasks, rng = self.own[0], len(self.own), np.random.default_rng(random_state)
+        n, m, top = table.n, table.n - 1, table.max_parents
+        c, log_g = _by_size(self.prior, m, top, tasks, self.combination)
+        inside_of = SetsInside(table)
+        numbers, members = subset_tables(table)
+        shape = (subsets.offsets(m, top), subsets.binomials(m, top))
+        nothing = (np.zeros((1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
+        alpha = np.empty((n, tasks, 1 << m))
+
+        def weights(node: int, U: int) -> tuple[Index, Array]:
+            u, inside = U.bit_count(), inside_of.inside(U)
+            logs = self.own[self.view].scores[node][inside] + log_g[u][table.sizes[inside]]
+            for j, source in enumerate(self.sources):
+                if j != self.view:
+                    logs = logs + inside_of.log_sums(source.scores[node], inside, c[u])
+            return inside, logs
+
+        def draw(node: int, U: int, size: int, rng: np.random.Generator) -> Index:
+            inside, logs = weights(node, U)
+            chosen = np.empty((tasks, size), dtype=np.int64)
+            chosen[self.view] = inside[picked(logs, size, rng)]
+            with np.errstate(divide="ignore"):
+                log_f = np.log(c[U.bit_count(), :, 0])
+            for s in np.unique(chosen[self.view]):
+                where = np.flatnonzero(chosen[self.view] == s)
+                lacking = table.sizes[s] - inside_of.common(inside, int(s))
+                for j, source in enumerate(self.sources):
+                    if j != self.view:
+                        own = source.scores[node][inside] + log_f[lacking]
+                        chosen[j, where] = inside[picked(own, len(where), rng)]
+            return chosen
+
+        for node in range(n):
+            scores, source_scores = (
+                np.array([t.scores[node] for t in tables]) for tables in (self.own, self.sources)
+            )
+            _kernels.visit_sets(
+                m, top, table.sets, table.sizes, numbers, members, *shape,
+                scores, source_scores, c, log_g, False, alpha[node], *nothing,
+            )  # fmt: skip
+        F, B = np.empty(1 << n), np.empty(1 << n)
+        own_alpha = np.ascontiguousarray(alpha[:, self.view])
+        _kernels.order_sums(own_alpha, F, B)
+        return packed(table.names, draw_networks(table, own_alpha, F, draw, tasks, count, rng))
 
 
 def _by_size(prior: TransferPrior, m: int, top: int, tasks: int, combination: str) -> tuple[Array, Array]:

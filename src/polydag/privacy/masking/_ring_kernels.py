@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+
+from polydag.arrays import Array, Index
+from polydag.compilation import kernel
 
 
-@njit(cache=True)
-def to_fixed_point(values: NDArray[np.float64], scale: float, limit: float, words: NDArray[np.int64]) -> bool:
+@kernel
+def to_fixed_point(values: Array, scale: float, limit: float, words: Index) -> bool:
     """Round `values * scale`, of shape (n,), into `words`; True if all magnitudes are below `limit`."""
     sound = True
     for k in range(values.size):

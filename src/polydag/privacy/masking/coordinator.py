@@ -30,8 +30,8 @@ def add_masked(contributions: Sequence[Mapping[str, Words]]) -> dict[str, Words]
 
 
 @dataclass(frozen=True, eq=False)
-class Opening:
-    """What the coordinator holds when it opens a round.
+class MaskedRound:
+    """All that the coordinator has received of a masked round, from which it can remove the masks.
 
     Attributes
     ----------

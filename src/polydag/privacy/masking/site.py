@@ -226,8 +226,8 @@ def mask(
     if not recover:
         return memory, None
     apply_mask(parts, memory["own"][(round_ - 1) % BLOCK].tobytes())
-    rows = range(len(memory["partners"]))
-    return memory, np.array([_pad(memory, row, name, round_, question) for row in rows])
+    about = _pad_of(name, round_, question)
+    return memory, np.array([_bytes(bound_key(key.tobytes(), about, PAD)) for key in memory["pads"]])
 
 
 def pair_stream(memory: Memory, row: int, round_: int, parts: Sequence[Words], question: bytes) -> Words:
@@ -241,10 +241,9 @@ def pair_stream(memory: Memory, row: int, round_: int, parts: Sequence[Words], q
     return keystream_words(bound_key(secret.tobytes(), question), sum(part.size for part in parts))
 
 
-def _pad(memory: Memory, row: int, owner: str, round_: int, question: bytes) -> Bytes:
-    """What encrypts a partner's share of the owner's secret, or this site's share of a partner's."""
-    text = canonical("pad", owner, round_) + question
-    return _bytes(bound_key(memory["pads"][row].tobytes(), text, PAD))
+def _pad_of(owner: str, round_: int, question: bytes) -> bytes:
+    """To what the pad is bound that encrypts a partner's share of the owner's secret."""
+    return canonical("pad", owner, round_) + question
 
 
 def sign_list(
@@ -322,8 +321,9 @@ def open_round(
     shares = memory["held"][places, kinds, step]
     for row, site in enumerate(over):
         if site in included and site != name:
-            pad = _pad(memory, memory["partners"].index(site), site, round_, question)
-            shares[row] ^= pad.view("<u4")
+            key = memory["pads"][memory["partners"].index(site)]
+            pad = bound_key(key.tobytes(), _pad_of(site, round_, question), PAD)
+            shares[row] ^= np.frombuffer(pad, dtype="<u4")
     return memory, shares
 
 

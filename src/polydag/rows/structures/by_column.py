@@ -1,28 +1,43 @@
-"""Each column's own correlation of linked rows, by restricted likelihood."""
+"""Each column's own correlation of linked rows, by restricted likelihood; do columns differ in it?"""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.rows.structures.exchangeable import LARGEST, Exchangeable
 from polydag.rows.structures.likelihood import Columns
 
-Array = NDArray[np.float64]
 _POINTS = 49
 
 
 def column_strengths(columns: Columns, structure: Exchangeable) -> Array:
-    """For each column alone, the common strength with the highest restricted likelihood.
+    """For each column given its regressors, the strength with the highest restricted likelihood.
 
-    In groups it is the intraclass correlation; in balanced ones that of the analysis of variance, where it is
-    not at the end of its range. All columns share the whitened tables of a grid; a parabola through the best
-    point and its neighbours refines it.
+    Without regressors, in groups, it is the intraclass correlation; in balanced ones that of the analysis of
+    variance, where it is not at the end of its range. All columns share the whitened tables of a grid; a
+    parabola through the best point and its neighbours refines it.
     """
-    alone = columns.alone()
-    grid = np.linspace(structure.lowest, LARGEST, _POINTS)
-    deviances = np.array([alone.deviances(structure.at(float(strength))) for strength in grid])
+    grid, deviances = _by_strength(columns, structure)
     return np.array([_lowest(grid, own) for own in deviances.T])
+
+
+def same_strength(columns: Columns, structure: Exchangeable) -> float:
+    """The p-value of the likelihood-ratio test that all columns have one strength.
+
+    With one Σ for all columns, each column's errors given those before it have it too, whatever the order
+    (Lemma 1), and are independent between columns.
+    """
+    from scipy.stats import chi2
+
+    _, deviances = _by_strength(columns, structure)
+    gain = deviances.sum(axis=1).min() - deviances.min(axis=0).sum()
+    return float(chi2.sf(gain, columns.X.shape[1] - 1))
+
+
+def _by_strength(columns: Columns, structure: Exchangeable) -> tuple[Array, Array]:
+    grid = np.linspace(structure.lowest, LARGEST, _POINTS)
+    return grid, np.array([columns.deviances(structure.at(float(strength))) for strength in grid])
 
 
 def _lowest(x: Array, y: Array) -> float:

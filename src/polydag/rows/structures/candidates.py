@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import UsageError
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout
@@ -15,8 +15,6 @@ from polydag.rows.structures.known import Known
 from polydag.rows.structures.relation import Relation
 from polydag.rows.structures.shared_block import SharedBlock
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 STRUCTURES = ("auto", "free", "common", "decay", "matern", "block", "smooth", "kinds", "independent")
 MOST_ROWS = 500  # of a component with one entry of Θ for each link, where that is to be tried
 _MOST_PLACES, _MOST_KINDS = 60, 6
@@ -82,7 +80,7 @@ def _sorted(layout: Layout, table: LinkedTable) -> Array:
     return table.places[layout.order]
 
 
-def group_places(layout: Layout, table: LinkedTable) -> Ints:
+def group_places(layout: Layout, table: LinkedTable) -> Index:
     """Each row's place in its group, sorted as in the layout: of its time among all, or its rank.
 
     Times are places of their own where few of them are common to all groups and none occurs twice in a group.
@@ -101,7 +99,7 @@ def group_places(layout: Layout, table: LinkedTable) -> Ints:
     return places
 
 
-def _least_seen(places: Ints) -> int:
+def _least_seen(places: Index) -> int:
     """How many groups have the rarest place."""
     return int(np.bincount(places).min())
 

@@ -14,12 +14,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.rows.structures.interface import Fitted, Structure
 from polydag.rows.structures.likelihood import Columns
 
-Array = NDArray[np.float64]
 _TRAINING = 2 / 3
 _FEW = 12  # columns; so few are held out in turn
 _CLEARLY = 2.0  # a structure with more parameters has to be better by at least this much of the deviance

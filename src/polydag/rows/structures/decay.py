@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.search import best_parameters
 from polydag.rows.structures.whitening import Batches, Blocks
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 _PIECE = 400  # rows; larger components are divided while parameters are sought
 _SHARE = (0.0, 0.98)
 
@@ -52,7 +50,7 @@ class Decay:
         """`decay` or `matern`."""
         return "matern" if self.smooth else "decay"
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """Length, own and shared parts with the highest restricted likelihood."""
         batches, distances = _in_pieces(self.layout, self.places)
         unit = self._unit
@@ -127,7 +125,7 @@ def _in_pieces(layout: Layout, places: Array) -> tuple[Batches, list[Array]]:
 
     The likelihood of the pieces, as if they were independent, finds the parameters at a fraction of the cost.
     """
-    pieces: list[NDArray[np.int64]] = []
+    pieces: list[Index] = []
     for start, end in zip(layout.starts[:-1], layout.starts[1:], strict=True):
         pieces.extend(_divided(np.arange(start, end), places))
     sizes = np.array([len(piece) for piece in pieces])
@@ -139,7 +137,7 @@ def _in_pieces(layout: Layout, places: Array) -> tuple[Batches, list[Array]]:
     return batches, _distances(batches, places)
 
 
-def _divided(rows: NDArray[np.int64], places: Array) -> list[NDArray[np.int64]]:
+def _divided(rows: Index, places: Array) -> list[Index]:
     """Halves along the longer axis, until no piece is too large."""
     if len(rows) <= _PIECE:
         return [rows]

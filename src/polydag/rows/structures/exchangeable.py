@@ -17,16 +17,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.search import best_parameters
 from polydag.rows.structures.whitening import Batches, Blocks, SpectralWhitening, Spectrum, Whitening
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 LARGEST = 0.98  # of τ/(1 + τ); beyond it Θ is hardly invertible
 
 
@@ -50,7 +48,7 @@ class Exchangeable:
             self.spectrum, [1.0 / (1.0 + tau * values) for values in self.spectrum.values], scaled=True
         )
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The strength with the highest restricted likelihood."""
         bounds = [(self.lowest, LARGEST)]
         strength = float(
@@ -110,7 +108,7 @@ class Independent:
     common: Exchangeable
     name: str = "independent"
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """Nothing is estimated."""
         return Fitted(self.common.at(0.0), {})
 
@@ -129,7 +127,7 @@ class Smooth:
         values = [(1.0 - own) * (1.0 + tau * each) ** -power + own for each in spectrum.values]
         return SpectralWhitening(spectrum, values, scaled=True)
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The parameters with the highest restricted likelihood."""
         bounds = [(-6.0, 6.0), (0.0, 0.98), (0.25, 4.0)]
         theta = best_parameters(self.at, bounds, [[0.5, 0.05, 1.0]], columns, scored)

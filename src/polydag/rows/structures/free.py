@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Mask
 from polydag.rows.block_descent import Problem
 from polydag.rows.lambda_path import lambda_path
 from polydag.rows.precision import RowPrecision
@@ -18,7 +18,6 @@ from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.whitening import Estimated
 
-Bools = NDArray[np.bool_]
 PENALTIES = (1.0, 5.0)  # λ2 that are tried beside the given one
 OWN_PARTS = (0.6, 0.3, 0.0)
 
@@ -33,7 +32,7 @@ class Free:
     fits: dict[tuple[int, int], RowPrecision] = field(default_factory=dict)  # of these columns, whatever ν is
     name: str = "free"
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The fit of the scored columns, which come before all others."""
         last = int(scored.sum())
         assert scored[:last].all()

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from polydag.arrays import Mask
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.whitening import Whitening
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class Fitted(NamedTuple):
@@ -28,5 +23,5 @@ class Structure(Protocol):
     def name(self) -> str:
         """As `structure=` and messages call it."""
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The member with the highest restricted likelihood of the scored columns."""

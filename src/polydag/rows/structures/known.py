@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.search import best_parameters
 from polydag.rows.structures.whitening import Batches, SpectralWhitening, Spectrum
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class Known:
         values = [share * own + 1.0 - share for own in self._spectrum.values]
         return SpectralWhitening(self._spectrum, values, scaled=False)
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """h² with the highest restricted likelihood, between 0 and almost 1."""
         share = self.share
         if share is None:

@@ -15,12 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.rows.structures.whitening import Whitening
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class Columns:
 
     X: Array
     Z: Array
-    parents: Bools | None = None
+    parents: Mask | None = None
 
     def deviances(self, found: Whitening) -> Array:
         """`−2 log L_j` of every column; infinite where Σ is not positive definite."""
@@ -62,7 +59,7 @@ class Columns:
             result[j] = log_determinant + 2.0 * logs[:-1].sum() + 2.0 * (n - len(where) + 1) * logs[-1]
         return result
 
-    def weighted_directions(self, found: Whitening, scored: Bools) -> Array:
+    def weighted_directions(self, found: Whitening, scored: Mask) -> Array:
         """Vectors v whose `Σ v vᵀ` is the expected sum of squares of the scored columns' whitened errors.
 
         A column's own direction counts once for each of its degrees of freedom, a regressor's once for each

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.search import best_parameters
 from polydag.rows.structures.whitening import Batches, Blocks
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class Relation:
     indicators: dict[str, list[Array]]
     name: str = "kinds"
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The correlations with the highest restricted likelihood; Σ stays positive definite."""
         batches = Batches.of(self.layout)
         stacks = [self.layout.stacked(blocks) for blocks in self.indicators.values()]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Mask
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.whitening import Whitening
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 _TOLERANCE = 1e-4  # of a parameter, and of the deviance
 
 
@@ -20,7 +18,7 @@ def best_parameters(
     bounds: Sequence[tuple[float, float]],
     starts: Sequence[Sequence[float]],
     columns: Columns,
-    scored: Bools,
+    scored: Mask,
 ) -> Array:
     """The parameters with the lowest deviance of the scored columns.
 

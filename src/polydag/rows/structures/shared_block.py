@@ -11,16 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.whitening import Batches, Blocks
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 _TOLERANCE, _MOST = 0.05, 200  # of the deviance, and iterations
 
 
@@ -38,10 +35,10 @@ class SharedBlock:
     """
 
     layout: Layout
-    places: Ints
+    places: Index
     name: str = "block"
 
-    def fit(self, columns: Columns, scored: Bools) -> Fitted:
+    def fit(self, columns: Columns, scored: Mask) -> Fitted:
         """The block with the highest restricted likelihood."""
         size = int(self.places.max()) + 1
         R = np.eye(size)
@@ -66,7 +63,7 @@ class SharedBlock:
             sigmas.append(np.ascontiguousarray(R[where[:, :, None], where[:, None, :]]))
         return Blocks(batches, sigmas)
 
-    def _next(self, R: Array, found: Blocks, columns: Columns, scored: Bools) -> Array:
+    def _next(self, R: Array, found: Blocks, columns: Columns, scored: Mask) -> Array:
         """One step of expectation and maximisation, scaled to unit variances."""
         rows = found.unwhiten(columns.weighted_directions(found, scored))
         count = int(scored.sum())
@@ -84,7 +81,7 @@ class SharedBlock:
         return np.asarray(total / np.outer(scale, scale))
 
 
-def _same_places(places: Ints, products: Array) -> list[tuple[Ints, Array, int]]:
+def _same_places(places: Index, products: Array) -> list[tuple[Index, Array, int]]:
     """The places that groups have, with the sum of the products and the number of groups that have them."""
     kinds, which = np.unique(places, axis=0, return_inverse=True)
     which = which.ravel()

@@ -11,12 +11,9 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.rows.precision import Layout, RowPrecision
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Whitening(Protocol):
@@ -37,7 +34,7 @@ class Whitening(Protocol):
 class Batches:
     """The rows of the components of each size, numbered as in the layout: arrays of shape (count, size)."""
 
-    rows: tuple[Ints, ...]
+    rows: tuple[Index, ...]
 
     @classmethod
     def of(cls, layout: Layout) -> Batches:

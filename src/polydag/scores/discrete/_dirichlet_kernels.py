@@ -9,20 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.scores.discrete.pseudocounts import PER_CELL, PER_OCCUPIED
 from polydag.stats._configurations_kernels import refine
 
-Index = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Int = int | np.signedinteger
 
 
-@njit(cache=True)
+@kernel
 def dirichlet_gains(
     columns: Codes,
     weights: Array,
@@ -73,7 +70,7 @@ def dirichlet_gains(
     return gains
 
 
-@njit(cache=True)
+@inner
 def _family(
     index: Index,
     seen: Int,
@@ -88,10 +85,11 @@ def _family(
     table = np.zeros((seen, arity))
     for r in range(len(column)):
         table[index[r], column[r]] += weights[r]
-    return dirichlet(table, size, form, strength)
+    likelihood: float = dirichlet(table, size, form, strength)
+    return likelihood
 
 
-@njit(cache=True)
+@kernel
 def dirichlet(table: Array, size: float, form: Int, strength: float) -> float:
     """The log marginal likelihood of a table (configurations, levels); `size` counts unseen ones too."""
     configurations, arity = table.shape
@@ -121,7 +119,7 @@ def dirichlet(table: Array, size: float, form: Int, strength: float) -> float:
     return result
 
 
-@njit(cache=True)
+@kernel
 def dirichlet_family(
     columns: Codes, weights: Array, arities: Index, y: Int, parents: Index, form: Int, strength: float
 ) -> float:
@@ -134,4 +132,5 @@ def dirichlet_family(
         seen = refine(index, seen, columns[s], arities[s], refined)
         size *= arities[s]
         index = refined
-    return _family(index, seen, size, columns[y], arities[y], weights, form, strength)
+    likelihood: float = _family(index, seen, size, columns[y], arities[y], weights, form, strength)
+    return likelihood

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.arrays import Array, Index, Mask
 from polydag.scores.discrete.score import CountedRows, DiscreteScore
-from polydag.scores.families import Array, Index, Mask, ParentSets, gains_by_family
+from polydag.scores.families import ParentSets, gains_by_family
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
-from polydag.scores.families import Array, Family, Index
+from polydag.scores.families import Family
 from polydag.scores.regimes import node_groups, target_sets
 from polydag.scores.spec import Kind, check_options
 from polydag.stats import CountTables, DiscreteCounts, Regimes

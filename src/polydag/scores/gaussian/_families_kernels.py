@@ -9,17 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int
+from polydag.compilation import inner, kernel
 from polydag.scores.gaussian.form import DETERMINED
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Int = int | np.signedinteger
 
-
-@njit(cache=True)
+@kernel
 def gaussian_gains(
     C: Array,
     y: Int,
@@ -84,7 +80,7 @@ def gaussian_gains(
     return gains
 
 
-@njit(cache=True)
+@inner
 def _eliminate(
     C: Array,
     y: Int,

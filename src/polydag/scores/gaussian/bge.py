@@ -21,9 +21,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from polydag.arrays import Array, Index
 from polydag.errors import UsageError
 from polydag.parameters import number, optional, setting
-from polydag.scores.families import Array, Index, ParentSets
+from polydag.scores.families import ParentSets
 from polydag.scores.gaussian.form import GaussianForm, GaussianTerms
 from polydag.scores.gaussian.score import GaussianScore
 from polydag.stats import GaussianStats

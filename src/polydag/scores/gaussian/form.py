@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydag.scores.families import Array, Index, ParentSets
+from polydag.arrays import Array, Index
+from polydag.scores.families import ParentSets
 
 DETERMINED = 1e-10  # share of variance below which a column counts as determined by those before it
 

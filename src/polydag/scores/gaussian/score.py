@@ -15,14 +15,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
-from polydag.scores.families import Array, Index, Mask, ParentSets
+from polydag.scores.families import ParentSets
 from polydag.scores.gaussian.form import GaussianForm, GaussianTerms
 from polydag.scores.regimes import node_groups, target_sets
 from polydag.scores.spec import Kind, check_options
-from polydag.stats import GaussianStats, Regimes
+from polydag.stats import ByNode, GaussianStats, Regimes
 
-Source = GaussianStats | Regimes[GaussianStats]
+Source = GaussianStats | Regimes[GaussianStats] | ByNode
 _COLLINEAR = 1e-10  # a column whose unexplained share of variance is below this follows from the others
 
 
@@ -76,6 +77,8 @@ class GaussianScore(ABC):
 
 def require_rows_and_rank(stats: Source) -> None:
     """Raise unless there are three rows, no constant column, and no column that follows from the others."""
+    if isinstance(stats, ByNode):
+        stats = stats.common
     if isinstance(stats, Regimes):
         stats = reduce(add, stats.parts.values())
     if stats.n < 3:

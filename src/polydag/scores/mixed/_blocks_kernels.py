@@ -3,21 +3,21 @@
 `C` is a matrix of (co)variances; block `j` has the columns `start[j]` to `start[j + 1]`.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Int = int | np.signedinteger
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
+
 LEAST = 1e-10  # what is left of a column that others determine
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_left(C: Array, start: Index, node: Int, parents: Index) -> float:
     """The log-determinant of a block's covariance after regression on the blocks of its parents."""
     size = start[node + 1] - start[node]
@@ -42,8 +42,8 @@ def log_left(C: Array, start: Index, node: Int, parents: Index) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
-def _factor_row(C, columns, L, k):  # type: ignore[no-untyped-def]
+@inner
+def _factor_row(C: Array, columns: Index, L: Array, k: Int) -> float:
     """Row k of the Cholesky factor; the variance left."""
     s = columns[k]
     left = C[s, s]
@@ -59,10 +59,21 @@ def _factor_row(C, columns, L, k):  # type: ignore[no-untyped-def]
     return left
 
 
-@njit(cache=True, nogil=True)
-def block_gains(  # type: ignore[no-untyped-def]
-    C, start, y, candidates, root, element, depth, wanted, half_n, price, edge, most
-):  # fmt: skip
+@kernel
+def block_gains(
+    C: Array,
+    start: Index,
+    y: Int,
+    candidates: Index,
+    root: Index,
+    element: Index,
+    depth: Index,
+    wanted: Mask,
+    half_n: float,
+    price: float,
+    edge: float,
+    most: Int,
+) -> Array:
     """Gains of candidate blocks as parents of block y beside each set of a tree, in depth-first order.
 
     A parameter costs `price`, a parent `edge` besides. A family of more than `most` columns is not allowed.
@@ -129,8 +140,8 @@ def block_gains(  # type: ignore[no-untyped-def]
     return gains
 
 
-@njit(cache=True, nogil=True)
-def _eliminate(C, s, k, columns, member, W, L):  # type: ignore[no-untyped-def]
+@inner
+def _eliminate(C: Array, s: Int, k: Int, columns: Index, member: Index, W: Array, L: Array) -> None:
     """Column s of the set as row k of W."""
     member[k] = s
     left = _factor_row(C, member, L, k)
@@ -146,8 +157,10 @@ def _eliminate(C, s, k, columns, member, W, L):  # type: ignore[no-untyped-def]
         row[c] *= inverse
 
 
-@njit(cache=True, nogil=True)
-def _residual(C, columns, W, k, x, y, kx, ky, left):  # type: ignore[no-untyped-def]
+@inner
+def _residual(
+    C: Array, columns: Index, W: Array, k: Int, x: Int, y: Int, kx: Int, ky: Int, left: Array
+) -> None:
     """The lower triangle of what is left of kx columns from x on, and of ky from y on, given the set."""
     for a in range(kx + ky):
         i = x + a if a < kx else y + a - kx
@@ -159,8 +172,8 @@ def _residual(C, columns, W, k, x, y, kx, ky, left):  # type: ignore[no-untyped-
             left[a, b] = value
 
 
-@njit(cache=True, nogil=True)
-def _pivot(left, a):  # type: ignore[no-untyped-def]
+@inner
+def _pivot(left: Array, a: Int) -> float:
     """Turn row a of a lower triangle into that of its Cholesky factor, in place; the pivot."""
     for b in range(a):
         value = left[a, b]

@@ -29,8 +29,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from polydag.arrays import Array, Index, Mask
 from polydag.parameters import setting
-from polydag.scores.families import Array, Index, Mask, ParentSets
+from polydag.scores.families import ParentSets
 from polydag.scores.gaussian.score import require_rows_and_rank
 from polydag.scores.penalty import PENALTY, Penalty, edge_price
 from polydag.scores.regimes import node_groups, target_sets

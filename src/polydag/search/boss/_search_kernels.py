@@ -2,8 +2,8 @@
 
 The tree of a variable v has v itself as root (node number v). A node stands for the parents taken on the way
 to it; its list holds the candidates that gain beyond those, the best first. Growing parents among the
-predecessors of v is a walk: take the first candidate of the list that is a predecessor, go to its node, and
-stop where there is none. What shrinking then leaves depends on the node alone. So every walk after the first
+predecessors of v follows a path: take the first candidate of the list that is a predecessor, go to its node,
+and stop where there is none. What shrinking then leaves depends on the node alone. So following a path again
 costs no score.
 
 Lists of Gaussian scores are computed on the way. The workspace holds the factorisation of the parents on the
@@ -16,18 +16,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.scores.gaussian.form import DETERMINED
 from polydag.search._sorting_kernels import descending
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Int = int | np.signedinteger
-
-NEW, ASKED = -1, -2  # in `first`: not visited yet; a walk waits for the list
+NEW, ASKED = -1, -2  # in `first`: not visited yet; a path waits for the list
 DONE, SWEPT, WAITING, FULL, PAUSED = 0, 1, 2, 3, 4
 # In `state`: whose turn, moves refused in a row, moves, nodes asked for, lists computed, no more space.
 TURN, IDLE, MOVED, OPEN, WORK, SHORT = 0, 1, 2, 3, 4, 5
@@ -39,8 +35,8 @@ class Trees(NamedTuple):
     """All trees. Nodes: whose, the node above, where its list names this one; list; parents kept; scores.
 
     The pool of lists: candidates, their gains, the nodes they lead to (-1: none yet). `used` counts nodes and
-    pool entries; `grown` scores the parents of the walk, `score` those that shrinking keeps (`kept` is -1
-    where no walk has ended).
+    pool entries; `grown` scores the parents on the path, `score` those that shrinking keeps (`kept` is -1
+    where no path has ended).
     """
 
     owner: Index
@@ -59,7 +55,7 @@ class Trees(NamedTuple):
 
 
 class Order(NamedTuple):
-    """An order, the place of each variable in it, and the tree node where each one's walk ends."""
+    """An order, the place of each variable in it, and the tree node where each one's path ends."""
 
     sequence: Index
     place: Index
@@ -101,7 +97,7 @@ class Gaussian(NamedTuple):
     loaded: Index
 
 
-@njit(cache=True)
+@inner
 def _path(T: Trees, K: Limits, node: Int, found: Index) -> int:
     """Write the parents that a node stands for, those required first; how many there are."""
     v = T.owner[node]
@@ -120,7 +116,7 @@ def _path(T: Trees, K: Limits, node: Int, found: Index) -> int:
     return int(count)
 
 
-@njit(cache=True)
+@kernel
 def members(T: Trees, K: Limits, node: Int) -> Index:
     """The parents a node stands for: those required, then those taken, in this order."""
     found = np.empty(len(K.required), np.int64)
@@ -128,7 +124,7 @@ def members(T: Trees, K: Limits, node: Int) -> Index:
     return found[:count]
 
 
-@njit(cache=True)
+@inner
 def _eliminate(S: Gaussian, C: Array, s: Int, k: Int) -> None:
     """Take out what s, as parent k of the path, explains of every variable and of the node."""
     pivot = S.variance[k, s]
@@ -159,11 +155,11 @@ def _eliminate(S: Gaussian, C: Array, s: Int, k: Int) -> None:
         across[c] = cross[c] - value * own
 
 
-@njit(cache=True)
+@inner
 def _load(T: Trees, S: Gaussian, K: Limits, node: Int, C: Array) -> int:
     """Factorise the parents of a node, keeping what they share with those loaded; their number."""
     v = T.owner[node]
-    count = _path(T, K, node, S.path)
+    count: int = _path(T, K, node, S.path)
     same = 0
     if S.loaded[0] == v:
         while same < min(count, S.loaded[1]) and S.path[same] == S.member[same]:
@@ -180,7 +176,7 @@ def _load(T: Trees, S: Gaussian, K: Limits, node: Int, C: Array) -> int:
     return count
 
 
-@njit(cache=True)
+@inner
 def _list(T: Trees, S: Gaussian, K: Limits, node: Int) -> None:
     """Compute and write a node's list; there is space for it."""
     v = T.owner[node]
@@ -214,24 +210,24 @@ def _list(T: Trees, S: Gaussian, K: Limits, node: Int) -> None:
     write_list(T, node, S.candidate[:count], S.gain[:count])
 
 
-@njit(cache=True)
+@kernel
 def write_list(T: Trees, node: Int, candidates: Index, gains: Array) -> None:
     """Write the candidates that gain, the best first, the smallest index among equals."""
     # Rounded, since candidates that are alike should not be told apart by the last bit.
     rounded = np.empty(len(gains))
     for k in range(len(gains)):
         rounded[k] = np.rint(gains[k] * _ALIKE)
-    ranked = descending(rounded)
+    best_first = descending(rounded)
     start = T.used[1]
-    for k in range(len(ranked)):
-        T.item[start + k] = candidates[ranked[k]]
-        T.gain[start + k] = gains[ranked[k]]
+    for k in range(len(best_first)):
+        T.item[start + k] = candidates[best_first[k]]
+        T.gain[start + k] = gains[best_first[k]]
         T.child[start + k] = -1
-    T.first[node], T.size[node] = start, len(ranked)
-    T.used[1] = start + len(ranked)
+    T.first[node], T.size[node] = start, len(best_first)
+    T.used[1] = start + len(best_first)
 
 
-@njit(cache=True)
+@kernel
 def write_kept(T: Trees, node: Int, kept: Index, score: float) -> None:
     """Write what shrinking leaves of a node's parents."""
     start = T.used[1]
@@ -242,7 +238,7 @@ def write_kept(T: Trees, node: Int, kept: Index, score: float) -> None:
     T.used[1] = start + len(kept)
 
 
-@njit(cache=True)
+@kernel
 def gaussian_shrink(S: Gaussian, v: Int, parents: Index, fixed: Int, tolerance: float) -> tuple[Index, float]:
     """Take out parents, the worst first, while that gains, but none of the first `fixed`; the gain of it.
 
@@ -296,7 +292,7 @@ def gaussian_shrink(S: Gaussian, v: Int, parents: Index, fixed: Int, tolerance: 
     return kept, total
 
 
-@njit(cache=True)
+@inner
 def _regression(C: Array, v: Int, parents: Index) -> tuple[Array, Array, float]:
     """The inverse of the parents' covariances, the coefficients, the variance left of v."""
     k = len(parents)
@@ -333,7 +329,7 @@ def _regression(C: Array, v: Int, parents: Index) -> tuple[Array, Array, float]:
     return P, b, left
 
 
-@njit(cache=True)
+@inner
 def _shrink(T: Trees, S: Gaussian, K: Limits, node: Int) -> None:
     """Compute and write what shrinking leaves of a node's parents; there is space for it."""
     v = T.owner[node]
@@ -345,8 +341,8 @@ def _shrink(T: Trees, S: Gaussian, K: Limits, node: Int) -> None:
     write_kept(T, node, parents, T.grown[node] + more)
 
 
-@njit(cache=True)
-def walk(T: Trees, S: Gaussian, K: Limits, place: Index, v: Int, limit: Int, x: Int, with_x: bool,
+@kernel
+def end_of_path(T: Trees, S: Gaussian, K: Limits, place: Index, v: Int, limit: Int, x: Int, with_x: bool,
          asked: Index, state: Index) -> int:  # fmt: skip
     """The node where growing ends for v after those placed before `limit`, with x among them or not.
 
@@ -391,9 +387,9 @@ def walk(T: Trees, S: Gaussian, K: Limits, place: Index, v: Int, limit: Int, x: 
         node = T.child[e]
 
 
-@njit(cache=True)
+@inner
 def _would_take(T: Trees, node: Int, u: Int) -> bool:
-    """Whether u, if it came before, would be taken somewhere on the walk to this node."""
+    """Whether u, if it came before, would be taken somewhere on the path to this node."""
     for e in range(T.first[node], T.first[node] + T.size[node]):
         if T.item[e] == u:
             return True
@@ -406,7 +402,7 @@ def _would_take(T: Trees, node: Int, u: Int) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _took(T: Trees, node: Int, u: Int) -> bool:
     while T.above[node] >= 0:
         if T.item[T.entry[node]] == u:
@@ -415,7 +411,7 @@ def _took(T: Trees, node: Int, u: Int) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _try(
     T: Trees,
     S: Gaussian,
@@ -428,7 +424,7 @@ def _try(
     asked: Index,
     state: Index,
 ) -> bool:
-    """The walks' ends if x stands before (`after`) or after (`before`) each other, and x's own by position.
+    """The paths' ends if x stands before (`after`) or after (`before`) each other, and x's own by position.
 
     False where some are not known yet.
     """
@@ -442,19 +438,19 @@ def _try(
         # Only a variable that was taken is missed, and only one that would be taken changes anything.
         if P.place[v] < here:
             if _would_take(T, end, x):
-                after[v] = walk(T, S, K, P.place, v, P.place[v], x, True, asked, state)
+                after[v] = end_of_path(T, S, K, P.place, v, P.place[v], x, True, asked, state)
         elif _took(T, end, x):
-            before[v] = walk(T, S, K, P.place, v, P.place[v], x, False, asked, state)
+            before[v] = end_of_path(T, S, K, P.place, v, P.place[v], x, False, asked, state)
     end = -1
     for position in range(p):
         limit = position + (position > here)
         if end < 0 or _would_take(T, end, P.sequence[limit - 1]):
-            end = walk(T, S, K, P.place, x, limit, x, False, asked, state)
+            end = end_of_path(T, S, K, P.place, x, limit, x, False, asked, state)
         own[position] = end
     return bool(state[OPEN] == 0 and state[SHORT] == 0)
 
 
-@njit(cache=True)
+@inner
 def _best_position(T: Trees, K: Limits, P: Order, x: Int, after: Index, before: Index, own: Index) -> int:
     """Where the total is largest, between what x requires and what requires x; here or the first on ties."""
     p = len(P.place)
@@ -479,7 +475,7 @@ def _best_position(T: Trees, K: Limits, P: Order, x: Int, after: Index, before: 
     return best
 
 
-@njit(cache=True)
+@inner
 def _move(P: Order, x: Int, position: Int, after: Index, before: Index, own: Index) -> None:
     here = P.place[x]
     step = 1 if position > here else -1
@@ -493,7 +489,7 @@ def _move(P: Order, x: Int, position: Int, after: Index, before: Index, own: Ind
     P.end[x] = own[position]
 
 
-@njit(cache=True)
+@kernel
 def improve(T: Trees, S: Gaussian, K: Limits, P: Order, asked: Index, state: Index) -> int:
     """Move variables in turn, each to its best position, until a sweep ends or something is missing."""
     p = len(P.place)
@@ -518,11 +514,11 @@ def improve(T: Trees, S: Gaussian, K: Limits, P: Order, asked: Index, state: Ind
             return PAUSED
 
 
-@njit(cache=True)
+@kernel
 def settle(T: Trees, S: Gaussian, K: Limits, P: Order, asked: Index, state: Index) -> int:
     """Walk every tree for the order as it is."""
     for v in range(len(P.place)):
-        P.end[v] = walk(T, S, K, P.place, v, P.place[v], v, False, asked, state)
+        P.end[v] = end_of_path(T, S, K, P.place, v, P.place[v], v, False, asked, state)
         if state[SHORT]:
             return FULL
     return DONE if state[OPEN] == 0 else WAITING

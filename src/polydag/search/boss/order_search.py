@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.knowledge import Masks
 from polydag.progress import report
 from polydag.scores import ParentSets, Score
@@ -21,9 +21,6 @@ from polydag.scores.gains import FamilyGains, Gains
 from polydag.scores.gaussian.form import GaussianForm
 from polydag.search.boss import _search_kernels as trees
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 _MOST_ENTRIES = 2**24  # of lists; 16 bytes each
 
 
@@ -168,7 +165,7 @@ class OrderSearch:
         return np.flatnonzero(free)
 
     def _prefetch(self) -> None:
-        """Ask, in one question, for what the nodes that walks wait for need.
+        """Ask, in one question, for what the nodes that paths wait for need.
 
         Shrinking needs no more: its families are subsets of those that growing asks for.
         """
@@ -180,7 +177,7 @@ class OrderSearch:
         self._gains.prefetch(requests)
 
     def _answer(self) -> None:
-        """Fill the nodes that walks wait for."""
+        """Fill the nodes that paths wait for."""
         if self._gains.remote:
             self._prefetch()
         while self._state[trees.OPEN]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Mask
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
 from polydag.scores.penalty import Penalty
@@ -28,7 +28,6 @@ from polydag.search.boss.order_search import Sweep, first_order
 from polydag.search.climber import Climber
 from polydag.search.usual_score import as_score
 
-Mask = NDArray[np.bool_]
 _MOST_STARTS = 8
 _STARTS_TIMES_VARIABLES = 300  # one start above 150 variables
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Int = int | np.signedinteger
+from polydag.arrays import Index, Int, Mask
+from polydag.compilation import inner, kernel
 
 INSERT, DELETE, TURN_LINE, TURN_ARROW = 0, 1, 2, 3
 
@@ -24,28 +22,28 @@ INSERT, DELETE, TURN_LINE, TURN_ARROW = 0, 1, 2, 3
 class Pdag(NamedTuple):
     """An essential graph, and each node's class: an arrow between classes is compelled by the targets."""
 
-    A: NDArray[np.bool_]
+    A: Mask
     near: NDArray[np.int32]
-    degree: NDArray[np.int64]
-    group: NDArray[np.int64]
+    degree: Index
+    group: Index
 
 
 class Change(NamedTuple):
     """What an operator did: the edges it touched and their former state (0 none, 1 ->, 2 <-, 3 line)."""
 
-    i: NDArray[np.int64]
-    j: NDArray[np.int64]
-    before: NDArray[np.int64]
+    i: Index
+    j: Index
+    before: Index
     done: bool
 
 
-@njit(cache=True)
+@kernel
 def adjacent(A: Mask, i: Int, j: Int) -> bool:
     """Whether there is any edge between i and j."""
     return bool(A[i, j] or A[j, i])
 
 
-@njit(cache=True)
+@inner
 def _connect(G: Pdag, i: Int, j: Int) -> None:
     """List j among the nodes adjacent to i."""
     place = G.degree[i]
@@ -56,7 +54,7 @@ def _connect(G: Pdag, i: Int, j: Int) -> None:
     G.degree[i] += 1
 
 
-@njit(cache=True)
+@inner
 def _disconnect(G: Pdag, i: Int, j: Int) -> None:
     """Take j off the nodes adjacent to i."""
     place = 0
@@ -67,7 +65,7 @@ def _disconnect(G: Pdag, i: Int, j: Int) -> None:
         G.near[i, k] = G.near[i, k + 1]
 
 
-@njit(cache=True)
+@inner
 def _set_edge(G: Pdag, i: Int, j: Int, state: Int) -> None:
     """Give the pair a state (0 none, 1 ->, 2 <-, 3 undirected), lists of adjacent nodes included."""
     was = adjacent(G.A, i, j)
@@ -81,7 +79,7 @@ def _set_edge(G: Pdag, i: Int, j: Int, state: Int) -> None:
         _connect(G, j, i)
 
 
-@njit(cache=True)
+@inner
 def parents_and_neighbors(G: Pdag, y: Int) -> tuple[Index, Index]:
     """The nodes with an arrow into y, and those with an undirected edge to y."""
     parents = np.empty(G.degree[y], np.int64)
@@ -99,7 +97,7 @@ def parents_and_neighbors(G: Pdag, y: Int) -> tuple[Index, Index]:
     return parents[:a], neighbors[:b]
 
 
-@njit(cache=True)
+@inner
 def _component(G: Pdag, start: Int, component: Index, number: Int) -> Index:
     """The nodes that undirected paths join to start; `component` gets their number."""
     nodes = np.empty(len(G.degree), np.int64)
@@ -117,7 +115,7 @@ def _component(G: Pdag, start: Int, component: Index, number: Int) -> Index:
     return nodes[:count]
 
 
-@njit(cache=True)
+@inner
 def _orient_from(G: Pdag, nodes: Index, component: Index, first: Index) -> None:
     """Orient a chain component away from a clique, in a maximum cardinality order that begins with it.
 
@@ -164,7 +162,7 @@ def _orient_from(G: Pdag, nodes: Index, component: Index, first: Index) -> None:
                 G.A[w, v] = False
 
 
-@njit(cache=True)
+@inner
 def _unlink(head: Index, after: Index, prior: Index, weight: Int, v: Int) -> None:
     if prior[v] >= 0:
         after[prior[v]] = after[v]
@@ -174,7 +172,7 @@ def _unlink(head: Index, after: Index, prior: Index, weight: Int, v: Int) -> Non
         prior[after[v]] = prior[v]
 
 
-@njit(cache=True)
+@inner
 def _eliminate_sinks(
     G: Pdag, nodes: Index, component: Index, forbidden: Mask, informed: bool, orient: bool
 ) -> bool:
@@ -218,7 +216,7 @@ def _eliminate_sinks(
     return remaining == 0
 
 
-@njit(cache=True)
+@kernel
 def protected(G: Pdag, a: Int, b: Int) -> bool:
     """Whether the arrow a -> b is strongly protected: by the targets, or by one of four configurations."""
     A = G.A
@@ -248,7 +246,7 @@ def protected(G: Pdag, a: Int, b: Int) -> bool:
     return False
 
 
-@njit(cache=True)
+@inner
 def _push(stack: Index, size: int, a: Int, b: Int) -> tuple[Index, int]:
     if size == len(stack):
         larger = np.empty((2 * size, 2), np.int64)
@@ -259,7 +257,7 @@ def _push(stack: Index, size: int, a: Int, b: Int) -> tuple[Index, int]:
     return stack, size + 1
 
 
-@njit(cache=True)
+@inner
 def _push_around(G: Pdag, stack: Index, size: int, v: Int) -> tuple[Index, int]:
     """Put every arrow at v on the stack."""
     for k in range(G.degree[v]):
@@ -271,7 +269,7 @@ def _push_around(G: Pdag, stack: Index, size: int, v: Int) -> tuple[Index, int]:
     return stack, size
 
 
-@njit(cache=True)
+@inner
 def _release(
     G: Pdag,
     stack: Index,
@@ -300,7 +298,7 @@ def _release(
     return count
 
 
-@njit(cache=True)
+@kernel
 def make_essential(G: Pdag) -> None:
     """Turn a DAG into its essential graph."""
     p = len(G.degree)
@@ -314,7 +312,7 @@ def make_essential(G: Pdag) -> None:
     _release(G, stack, size, np.zeros(p, np.int64), log_i, log_j, log_before, 0)
 
 
-@njit(cache=True)
+@kernel
 def apply(G: Pdag, kind: Int, x: Int, y: Int, members: Index, forbidden: Mask, informed: bool) -> Change:
     """Apply an operator: orient what it needs oriented, change the edge, and return to an essential graph.
 
@@ -374,7 +372,7 @@ def apply(G: Pdag, kind: Int, x: Int, y: Int, members: Index, forbidden: Mask, i
     return change
 
 
-@njit(cache=True)
+@inner
 def _log_component(
     G: Pdag,
     nodes: Index,
@@ -396,7 +394,7 @@ def _log_component(
     return count
 
 
-@njit(cache=True)
+@inner
 def _push_oriented(G: Pdag, stack: Index, size: int, nodes: Index, component: Index) -> tuple[Index, int]:
     """Put a component's arrows on the stack, those found first on top."""
     for k in range(len(nodes) - 1, -1, -1):
@@ -408,7 +406,7 @@ def _push_oriented(G: Pdag, stack: Index, size: int, nodes: Index, component: In
     return stack, size
 
 
-@njit(cache=True)
+@inner
 def _orient_around(
     G: Pdag, nodes: Index, component: Index, x: Int, y: Int, members: Index, forbidden: Mask
 ) -> bool:
@@ -431,10 +429,11 @@ def _orient_around(
                 A[x, w] = False
             else:
                 A[w, x] = False
-    return _eliminate_sinks(G, nodes, component, forbidden, False, True)
+    possible: bool = _eliminate_sinks(G, nodes, component, forbidden, False, True)
+    return possible
 
 
-@njit(cache=True)
+@inner
 def _admits(G: Pdag, log_i: Index, log_j: Index, forbidden: Mask) -> bool:
     """Whether some DAG of the class has no forbidden edge, looking only at what changed."""
     component = np.zeros(len(G.degree), np.int64)
@@ -451,14 +450,14 @@ def _admits(G: Pdag, log_i: Index, log_j: Index, forbidden: Mask) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def undo(G: Pdag, change: Change) -> None:
     """Put back every edge of a change, the operator's own last."""
     for k in range(len(change.i) - 1, -1, -1):
         _set_edge(G, change.i[k], change.j[k], change.before[k])
 
 
-@njit(cache=True)
+@kernel
 def affected(G: Pdag, change: Change, wider: bool) -> Index:
     """The nodes whose operators may have changed: other parents or neighbours, or a new edge beside them.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from polydag.arrays import Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.search.ges._essential_graph_kernels import (
     TURN_ARROW,
     TURN_LINE,
@@ -16,12 +16,8 @@ from polydag.search.ges._essential_graph_kernels import (
     parents_and_neighbors,
 )
 
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Int = int | np.signedinteger
 
-
-@njit(cache=True)
+@inner
 def _doubled(values: Index) -> Index:
     larger = np.empty(2 * len(values), np.int64)
     for k in range(len(values)):
@@ -29,7 +25,7 @@ def _doubled(values: Index) -> Index:
     return larger
 
 
-@njit(cache=True)
+@inner
 def cliques(A: Mask, nodes: Index) -> tuple[Index, Index]:
     """All cliques among some nodes, the empty one first, in depth-first order: elements and depths."""
     m = len(nodes)
@@ -65,7 +61,7 @@ def cliques(A: Mask, nodes: Index) -> tuple[Index, Index]:
     return element[:count], depth[:count]
 
 
-@njit(cache=True)
+@kernel
 def insert_operators(
     G: Pdag, y: Int, partners: Index, forbidden: Mask, informed: bool
 ) -> tuple[Index, Index, Index, Index, Mask]:
@@ -108,7 +104,7 @@ def insert_operators(
     return candidates[:m], parents, element, depth, wanted
 
 
-@njit(cache=True)
+@inner
 def _allowed(
     G: Pdag, x: Int, y: Int, members: Index, size: Int, inside: Int, parents: Index, forbidden: Mask
 ) -> bool:
@@ -122,7 +118,7 @@ def _allowed(
     return not broken
 
 
-@njit(cache=True)
+@kernel
 def delete_operators(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Index, Index, Mask]:
     """All Delete(x, y, H): candidates x, sets as chains (parents of y but x, then a clique), which pairs fit.
 
@@ -167,7 +163,7 @@ def delete_operators(G: Pdag, y: Int, required: Mask) -> tuple[Index, Index, Ind
     return candidates, element, depth, skip, wanted
 
 
-@njit(cache=True)
+@kernel
 def turn_operators(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, Mask]:
     """All Turn(x, y, S) to x -> y up to later tests: candidates, their kinds, root, sets, which pairs fit.
 
@@ -205,7 +201,7 @@ def turn_operators(G: Pdag, y: Int) -> tuple[Index, Index, Index, Index, Index, 
     return candidates[:m], kind[:m], parents, element, depth, wanted
 
 
-@njit(cache=True)
+@kernel
 def turn_losses(
     G: Pdag, y: Int, x: Int, kind: Int, element: Index, depth: Index, wanted: Mask
 ) -> tuple[Index, Index, Index, Index]:
@@ -242,10 +238,10 @@ def turn_losses(
 class PathMemory(NamedTuple):
     """Working memory of path searches: when and from where each node was seen last, a queue, the time."""
 
-    seen: NDArray[np.int64]
-    via: NDArray[np.int64]
-    line: NDArray[np.int64]
-    clock: NDArray[np.int64]
+    seen: Index
+    via: Index
+    line: Index
+    clock: Index
 
 
 def new_path_memory(p: int) -> PathMemory:
@@ -254,7 +250,7 @@ def new_path_memory(p: int) -> PathMemory:
     return PathMemory(seen, via, line, np.zeros(1, dtype=np.int64))
 
 
-@njit(cache=True)
+@inner
 def path_exists(
     G: Pdag, memory: PathMemory, start: Int, goal: Int, members: Index, around_goal: bool
 ) -> bool:

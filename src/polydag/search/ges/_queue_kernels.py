@@ -9,17 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.search._sorting_kernels import descending
 from polydag.search.ges._essential_graph_kernels import INSERT, TURN_ARROW, Change, Pdag
 from polydag.search.ges._operators_kernels import PathMemory, path_exists
-
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Array = NDArray[np.float64]
-Int = int | np.signedinteger
 
 _LONGEST_PATH = 8  # inner nodes; longer paths are not kept but searched for again
 _NONE, _END = -2, -1
@@ -29,25 +25,25 @@ _ALIKE = 1e-6  # log scores that differ by less than about this are taken for eq
 class Queue(NamedTuple):
     """Candidates: gain, source, kind, place of their set in `member`; rows by target; the tournament."""
 
-    gain: NDArray[np.float64]
-    source: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    first: NDArray[np.int64]
-    size: NDArray[np.int64]
-    member: NDArray[np.int64]
-    row_start: NDArray[np.int64]
-    row_size: NDArray[np.int64]
-    member_start: NDArray[np.int64]
-    member_size: NDArray[np.int64]
-    cursor: NDArray[np.int64]
-    tree: NDArray[np.float64]
-    used: NDArray[np.int64]  # candidates, members, rows skipped in this step
-    skipped: NDArray[np.int64]
+    gain: Array
+    source: Index
+    kind: Index
+    first: Index
+    size: Index
+    member: Index
+    row_start: Index
+    row_size: Index
+    member_start: Index
+    member_size: Index
+    cursor: Index
+    tree: Array
+    used: Index  # candidates, members, rows skipped in this step
+    skipped: Index
     blocking_path: NDArray[np.int32]  # inner nodes of a path that blocks an Insert, -1 after the last
-    blocked_by: NDArray[np.bool_]  # [a, y]: a path through an edge that leaves a blocks an Insert of row y
+    blocked_by: Mask  # [a, y]: a path through an edge that leaves a blocks an Insert of row y
 
 
-def new_queue(p: int, size: int, member_size: int, blocked_by: NDArray[np.bool_]) -> Queue:
+def new_queue(p: int, size: int, member_size: int, blocked_by: Mask) -> Queue:
     """An empty queue for p targets."""
     leaves = 1
     while leaves < p:
@@ -68,13 +64,13 @@ def new_queue(p: int, size: int, member_size: int, blocked_by: NDArray[np.bool_]
     )  # fmt: skip
 
 
-@njit(cache=True)
+@inner
 def _rank(gain: float) -> float:
     """A gain by which operators are ordered: those that are alike should not differ by rounding."""
     return float(np.rint(gain / _ALIKE) * _ALIKE)
 
 
-@njit(cache=True)
+@inner
 def _set_top(Q: Queue, y: Int) -> None:
     """Enter the best remaining gain of a row into the tournament."""
     node = len(Q.tree) // 2 + y
@@ -84,7 +80,7 @@ def _set_top(Q: Queue, y: Int) -> None:
         Q.tree[node] = max(Q.tree[2 * node], Q.tree[2 * node + 1])
 
 
-@njit(cache=True)
+@kernel
 def fill(
     Q: Queue,
     y: Int,
@@ -143,7 +139,7 @@ def fill(
     return True
 
 
-@njit(cache=True)
+@kernel
 def compact(old: Queue, new: Queue) -> None:
     """Copy the live rows of one queue to an empty, larger one."""
     start = place = 0
@@ -164,7 +160,7 @@ def compact(old: Queue, new: Queue) -> None:
     new.used[0], new.used[1] = start, place
 
 
-@njit(cache=True)
+@kernel
 def retry_skipped(Q: Queue) -> None:
     """Begin a new step: what was skipped over for this step only is tried again."""
     for k in range(Q.used[2]):
@@ -172,7 +168,7 @@ def retry_skipped(Q: Queue) -> None:
     Q.used[2] = 0
 
 
-@njit(cache=True)
+@kernel
 def retry_all(Q: Queue) -> None:
     """Begin a phase: try everything again."""
     for y in range(len(Q.cursor)):
@@ -180,14 +176,14 @@ def retry_all(Q: Queue) -> None:
     Q.used[2] = 0
 
 
-@njit(cache=True)
+@inner
 def _retry(Q: Queue, y: Int) -> None:
     if Q.cursor[y] > 0:
         Q.cursor[y] = 0
         _set_top(Q, y)
 
 
-@njit(cache=True)
+@kernel
 def retry_unblocked(Q: Queue, G: Pdag, change: Change) -> None:
     """Try rows again whose Inserts were blocked by a path through an edge that can no longer be followed."""
     for k in range(len(change.i)):
@@ -200,13 +196,13 @@ def retry_unblocked(Q: Queue, G: Pdag, change: Change) -> None:
                         _retry(Q, y)
 
 
-@njit(cache=True)
+@inner
 def _advance(Q: Queue, y: Int) -> None:
     Q.cursor[y] += 1
     _set_top(Q, y)
 
 
-@njit(cache=True)
+@kernel
 def skip_for_now(Q: Queue, y: Int) -> None:
     """Leave out the best candidate of a row for the rest of this step."""
     known = False
@@ -218,7 +214,7 @@ def skip_for_now(Q: Queue, y: Int) -> None:
     _advance(Q, y)
 
 
-@njit(cache=True)
+@inner
 def _still_blocked(Q: Queue, G: Pdag, c: Int, x: Int, y: Int) -> bool:
     """Whether the path that once made an Insert invalid is still there (its set cannot have changed)."""
     if Q.blocking_path[c, 0] == _NONE:
@@ -236,7 +232,7 @@ def _still_blocked(Q: Queue, G: Pdag, c: Int, x: Int, y: Int) -> bool:
     return bool(G.A[a, x])
 
 
-@njit(cache=True)
+@inner
 def _remember(Q: Queue, memory: PathMemory, c: Int, x: Int, y: Int) -> None:
     """Note that the path just found from y to x blocks row y; keep the path if it is short."""
     length, node = 0, memory.via[x]
@@ -256,7 +252,7 @@ def _remember(Q: Queue, memory: PathMemory, c: Int, x: Int, y: Int) -> None:
         node = memory.via[node]
 
 
-@njit(cache=True)
+@kernel
 def best(Q: Queue, G: Pdag, memory: PathMemory, max_degree: Int) -> tuple[Int, Int]:
     """The target and the place of the best valid candidate, (-1, -1) if there is none; ties by index.
 

@@ -36,9 +36,9 @@ from hashlib import blake2b
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydag import orientation
+from polydag.arrays import Index, Mask
 from polydag.knowledge import Masks
 from polydag.progress import report
 from polydag.scores import ParentSets, Score, total_score
@@ -48,9 +48,6 @@ from polydag.search.ges import _queue_kernels as queue
 from polydag.search.ges._operators_kernels import new_path_memory
 from polydag.search.ges.operators import Operators, Scored, deletes, inserts, turns
 
-Index = NDArray[np.int64]
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 PHASES = ("forward", "backward", "turning")
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from polydag.arrays import Array, Index, Mask
 from polydag.scores import ParentSets
-from polydag.scores.families import Array, Index, Mask
 from polydag.scores.gains import FamilyGains, Gains
 from polydag.search.ges import _essential_graph_kernels as graph
 from polydag.search.ges import _operators_kernels as kernels

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Mask
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
@@ -20,8 +20,6 @@ from polydag.scores.penalty import Penalty
 from polydag.search.climber import Climber
 from polydag.search.ges.class_search import PHASES, Step
 from polydag.search.usual_score import as_score
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

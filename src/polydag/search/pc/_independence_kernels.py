@@ -11,15 +11,18 @@ whether the member is a candidate of the target too; the later end of a pair ski
 has visited.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (elements of arrays have no type of their own)
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
 from polydag.stats._configurations_kernels import refine
 
 ALIKE = 1e-9  # p-values that differ by a smaller share are taken as equal: the first set counts
@@ -29,25 +32,36 @@ DEPENDENT = 1e-10  # a variable of which so little variance is left is a combina
 class Lists(NamedTuple):
     """A list of nodes for each node."""
 
-    start: NDArray[np.int64]
-    members: NDArray[np.int64]
+    start: Index
+    members: Index
 
 
 class Tally(NamedTuple):
     """What a sweep leaves behind, by target: the best value with its set, and the sets that separate."""
 
-    best: NDArray[np.float64]  # the smallest squared correlation, or the largest p
+    best: Array  # the smallest squared correlation, or the largest p
     best_set: NDArray[np.int32]
-    votes: NDArray[np.int64]  # separating sets
-    hit_start: NDArray[np.int64]
-    hits: NDArray[np.int64]  # those that hold a given candidate: a row of candidates per target
-    made: NDArray[np.int64]  # tests, by node
-    skipped: NDArray[np.int64]
-    failed: NDArray[np.int64]  # by node: 1 + the variable that others determine, how many, and which
+    votes: Index  # separating sets
+    hit_start: Index
+    hits: Index  # those that hold a given candidate: a row of candidates per target
+    made: Index  # tests, by node
+    skipped: Index
+    failed: Index  # by node: 1 + the variable that others determine, how many, and which
 
 
-@njit(cache=True, nogil=True)
-def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type: ignore[no-untyped-def]
+@kernel
+def fisher_sweep(
+    C: Array,
+    nodes: Index,
+    K: Lists,
+    T: Lists,
+    seen: Mask,
+    low: Int,
+    high: Int,
+    bound: Array,
+    voting: bool,
+    tally: Tally,
+) -> None:
     """Partial correlations of each node with its targets; r² below `bound[|S|]` separates."""
     for i in nodes:
         candidates = K.members[K.start[i] : K.start[i + 1]]
@@ -105,8 +119,8 @@ def fisher_sweep(C, nodes, K, T, seen, low, high, bound, voting, tally):  # type
             entered = True
 
 
-@njit(cache=True, nogil=True)
-def _columns(candidates, targets, i):  # type: ignore[no-untyped-def]
+@inner
+def _columns(candidates: Index, targets: Index, i: Int) -> tuple[Index, Index]:
     """Targets, then the candidates that are none, then i; and where each candidate is."""
     q, m = len(targets), len(candidates)
     columns, place = np.empty(q + m + 1, np.int64), np.empty(m, np.int64)
@@ -126,8 +140,8 @@ def _columns(candidates, targets, i):  # type: ignore[no-untyped-def]
     return columns[: end + 1], place
 
 
-@njit(cache=True, nogil=True)
-def _sweep_out(left, spread, place, depth, a, m):  # type: ignore[no-untyped-def]
+@inner
+def _sweep_out(left: Array, spread: Array, place: Index, depth: Int, a: Int, m: Int) -> None:
     """Condition on candidate a as well; only rows of later candidates are needed further down."""
     c = left.shape[2]
     s = place[a]
@@ -142,8 +156,18 @@ def _sweep_out(left, spread, place, depth, a, m):  # type: ignore[no-untyped-def
     spread[depth + 1, s] = np.nan
 
 
-@njit(cache=True, nogil=True)
-def _fisher_root(own, spread, i, first, q, inside, bound, voting, tally):  # type: ignore[no-untyped-def]
+@inner
+def _fisher_root(
+    own: Array,
+    spread: Array,
+    i: Int,
+    first: Int,
+    q: Int,
+    inside: Mask,
+    bound: float,
+    voting: bool,
+    tally: Tally,
+) -> None:
     """Test all targets without conditioning."""
     for t in range(q):
         r2 = own[t] * own[t] / (spread[len(spread) - 1] * spread[t])
@@ -154,10 +178,24 @@ def _fisher_root(own, spread, i, first, q, inside, bound, voting, tally):  # typ
     tally.made[i] += q
 
 
-@njit(cache=True, nogil=True)
-def _fisher_children(  # type: ignore[no-untyped-def]
-    left, spread, inside, place, i, columns, candidates, chosen, depth, first, q, seen, bound, voting, tally
-):  # fmt: skip
+@inner
+def _fisher_children(
+    left: Array,
+    spread: Array,
+    inside: Mask,
+    place: Index,
+    i: Int,
+    columns: Index,
+    candidates: Index,
+    chosen: Index,
+    depth: Int,
+    first: Int,
+    q: Int,
+    seen: Mask,
+    bound: float,
+    voting: bool,
+    tally: Tally,
+) -> Int:
     """Test all targets given S and the last of `chosen`; a variable that others determine, or -1."""
     a = chosen[depth]
     s = place[a]
@@ -190,16 +228,16 @@ def _fisher_children(  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _vote(tally, i, first, t, m, chosen, size):  # type: ignore[no-untyped-def]
+@inner
+def _vote(tally: Tally, i: Int, first: Int, t: Int, m: Int, chosen: Index, size: Int) -> None:
     """Count a separating set, and its members."""
     tally.votes[first + t] += 1
     for d in range(size):
         tally.hits[tally.hit_start[i] + t * m + chosen[d]] += 1
 
 
-@njit(cache=True, nogil=True)
-def _note_failure(failed, variable, candidates, chosen, size):  # type: ignore[no-untyped-def]
+@inner
+def _note_failure(failed: Index, variable: Int, candidates: Index, chosen: Index, size: Int) -> None:
     """Keep which variable is determined by which others."""
     failed[0] = variable + 1
     count = 0
@@ -210,10 +248,22 @@ def _note_failure(failed, variable, candidates, chosen, size):  # type: ignore[n
     failed[1] = count
 
 
-@njit(cache=True, nogil=True)
-def g2_sweep(  # type: ignore[no-untyped-def]
-    X, weight, arity, rows_per_df, nodes, K, T, seen, low, high, alpha, voting, tally
-):  # fmt: skip
+@kernel
+def g2_sweep(
+    X: NDArray[np.int32],
+    weight: Array,
+    arity: Index,
+    rows_per_df: Int,
+    nodes: Index,
+    K: Lists,
+    T: Lists,
+    seen: Mask,
+    low: Int,
+    high: Int,
+    alpha: float,
+    voting: bool,
+    tally: Tally,
+) -> None:
     """G² of each node with its targets; `X[v]` are the levels of variable v in the distinct rows."""
     rows = X.shape[1]
     total = 0.0
@@ -276,8 +326,10 @@ def g2_sweep(  # type: ignore[no-untyped-def]
             entered = True
 
 
-@njit(cache=True, nogil=True)
-def _visited_already(i, target, candidates, chosen, size, seen):  # type: ignore[no-untyped-def]
+@inner
+def _visited_already(
+    i: Int, target: Int, candidates: Index, chosen: Index, size: Int, seen: Mask
+) -> bool | np.bool_:
     """Whether the target is in the set, or is the first end of the pair and has visited the set."""
     before = target < i
     for d in range(size):
@@ -288,8 +340,17 @@ def _visited_already(i, target, candidates, chosen, size, seen):  # type: ignore
     return before
 
 
-@njit(cache=True, nogil=True)
-def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyped-def]
+@kernel
+def g_square(
+    strata: NDArray[np.int32],
+    count: Int,
+    x: NDArray[np.int32],
+    a: Int,
+    y: NDArray[np.int32],
+    b: Int,
+    weight: Array,
+    table: Array,
+) -> tuple[float, int]:
     """G² and its degrees of freedom, summed over strata; levels absent from a stratum do not count there."""
     cells = a * b
     for cell in range(count * cells):
@@ -299,8 +360,8 @@ def g_square(strata, count, x, a, y, b, weight, table):  # type: ignore[no-untyp
     return g_square_of_table(table[: count * cells], count, a, b)
 
 
-@njit(cache=True, nogil=True)
-def g_square_of_table(table, count, a, b):  # type: ignore[no-untyped-def]
+@kernel
+def g_square_of_table(table: Array, count: Int, a: Int, b: Int) -> tuple[float, int]:
     """G² and its degrees of freedom of a flat table (strata, levels of one variable, levels of the other)."""
     cells = a * b
     rows, columns = np.empty(a), np.empty(b)
@@ -328,8 +389,8 @@ def g_square_of_table(table, count, a, b):  # type: ignore[no-untyped-def]
     return max(2.0 * g2, 0.0), df
 
 
-@njit(cache=True, nogil=True)
-def chi2_tail(x, df):  # type: ignore[no-untyped-def]
+@kernel
+def chi2_tail(x: float, df: float) -> float:
     """P(χ² > x): the incomplete gamma function by its series or, for large x, Lentz's continued fraction."""
     a, z = 0.5 * df, 0.5 * x
     if z <= 0.0:

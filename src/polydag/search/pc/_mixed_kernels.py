@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import kernel
 from polydag.scores.mixed._blocks_kernels import log_left
-from polydag.search.pc._independence_kernels import ALIKE, _visited_already, _vote, chi2_tail
+from polydag.search.pc._independence_kernels import ALIKE, Lists, Tally, _visited_already, _vote, chi2_tail
 
 
-@njit(cache=True, nogil=True)
-def block_sweep(  # type: ignore[no-untyped-def]
-    C, start, n, rows_per_column, nodes, K, T, seen, low, high, alpha, voting, tally
-):  # fmt: skip
+@kernel
+def block_sweep(
+    C: Array,
+    start: Index,
+    n: float,
+    rows_per_column: Int,
+    nodes: Index,
+    K: Lists,
+    T: Lists,
+    seen: Mask,
+    low: Int,
+    high: Int,
+    alpha: float,
+    voting: bool,
+    tally: Tally,
+) -> None:
     """Wilks' Λ of each node with its targets given sets of candidates."""
     for i in nodes:
         candidates = K.members[K.start[i] : K.start[i + 1]]
@@ -56,8 +69,18 @@ def block_sweep(  # type: ignore[no-untyped-def]
             entered = True
 
 
-@njit(cache=True, nogil=True)
-def _p_value(C, start, n, rows_per_column, i, target, given, depth, alone):  # type: ignore[no-untyped-def]
+@kernel
+def _p_value(
+    C: Array,
+    start: Index,
+    n: float,
+    rows_per_column: Int,
+    i: Int,
+    target: Int,
+    given: Index,
+    depth: Int,
+    alone: float,
+) -> float:
     """The p-value of independence of two blocks given others; -1 where there are too few rows."""
     a, b = start[i + 1] - start[i], start[target + 1] - start[target]
     columns = 0

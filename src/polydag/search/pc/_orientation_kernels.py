@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from polydag.arrays import Array, Index, Int, Mask
+from polydag.compilation import inner, kernel
+from polydag.search.pc._independence_kernels import Lists
 
 
-@njit(cache=True, nogil=True)
-def accept_colliders(triples, arrows, near):  # type: ignore[no-untyped-def]
+@kernel
+def accept_colliders(triples: Index, arrows: Mask, near: Lists) -> Mask:
     """Draw colliders i -> k <- j, in the order given, into `arrows`; which of them fitted.
 
     One that turns an arrow round, or closes a directed cycle, is left out.
@@ -27,8 +30,10 @@ def accept_colliders(triples, arrows, near):  # type: ignore[no-untyped-def]
     return kept
 
 
-@njit(cache=True, nogil=True)
-def _leads(arrows, near, start, first, second, visited, stamp):  # type: ignore[no-untyped-def]
+@inner
+def _leads(
+    arrows: Mask, near: Lists, start: Int, first: Int, second: Int, visited: Index, stamp: Int
+) -> bool:
     """Whether arrows lead from `start` to one of two nodes."""
     stack = np.empty(len(arrows), np.int64)
     stack[0], size = start, 1
@@ -46,8 +51,8 @@ def _leads(arrows, near, start, first, second, visited, stamp):  # type: ignore[
     return False
 
 
-@njit(cache=True, nogil=True)
-def extend(arrows, joined, near, weakness):  # type: ignore[no-untyped-def]
+@kernel
+def extend(arrows: Mask, joined: Mask, near: Lists, weakness: Array) -> tuple[Mask, int]:
     """A DAG with this skeleton and these (acyclic) arrows, and few new v-structures.
 
     Sinks are taken out one by one (Dor and Tarsi 1992): a node without arrows out of it whose undirected
@@ -82,8 +87,8 @@ def extend(arrows, joined, near, weakness):  # type: ignore[no-untyped-def]
     return result, forced
 
 
-@njit(cache=True, nogil=True)
-def _sink_cost(x, arrows, joined, near, left):  # type: ignore[no-untyped-def]
+@inner
+def _sink_cost(x: Int, arrows: Mask, joined: Mask, near: Lists, left: Mask) -> int:
     """New v-structures if all edges left at x point to it; -1 where an arrow leaves it."""
     around = near.members[near.start[x] : near.start[x + 1]]
     cost = 0
@@ -98,8 +103,8 @@ def _sink_cost(x, arrows, joined, near, left):  # type: ignore[no-untyped-def]
     return cost
 
 
-@njit(cache=True, nogil=True)
-def close(A, near, ambiguous):  # type: ignore[no-untyped-def]
+@kernel
+def close(A: Mask, near: Lists, ambiguous: Index) -> None:
     """Apply Meek's rules to A in rounds until nothing follows, in place.
 
     `ambiguous` are sorted keys `(i p + k) p + j`, i < j, of triples i - k - j that are not known to be no
@@ -126,8 +131,8 @@ def close(A, near, ambiguous):  # type: ignore[no-untyped-def]
             return
 
 
-@njit(cache=True, nogil=True)
-def _implied(A, near, ambiguous, i, j):  # type: ignore[no-untyped-def]
+@inner
+def _implied(A: Mask, near: Lists, ambiguous: Index, i: Int, j: Int) -> bool:
     """Whether i - j must be i -> j."""
     around = near.members[near.start[i] : near.start[i + 1]]
     for k in around:
@@ -157,8 +162,8 @@ def _implied(A, near, ambiguous, i, j):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
-def _among(keys, p, i, k, j):  # type: ignore[no-untyped-def]
+@inner
+def _among(keys: Index, p: Int, i: Int, k: Int, j: Int) -> bool:
     """Whether a triple i - k - j is listed, by bisection."""
     key = (min(i, j) * p + k) * p + max(i, j)
     low, high = 0, len(keys)

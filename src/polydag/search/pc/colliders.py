@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polydag.arrays import Index, Mask
 from polydag.knowledge import Masks
 from polydag.search.pc.skeleton import Skeleton
-from polydag.search.pc.sweeps import IndependenceTest, Index, Mask, Plan, lists, sweep
+from polydag.search.pc.sweeps import IndependenceTest, Plan, lists, sweep
 
 
 class Votes(NamedTuple):

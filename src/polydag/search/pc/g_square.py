@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index
 from polydag.errors import DataError
 from polydag.search.pc import _independence_kernels as _kernels
-from polydag.search.pc._independence_kernels import ALIKE, Tally
-from polydag.search.pc.sweeps import Array, Index, Plan, PlannedTest, require_rows, tests_of
+from polydag.search.pc._independence_kernels import Tally
+from polydag.search.pc.sweeps import Plan, PlannedTest, require_rows, sweep_one_by_one, tests_of
 from polydag.stats import CountTables, DiscreteCounts
 from polydag.stats.count_tables import AnsweredTables, SelectedTables
 
@@ -126,19 +127,13 @@ class AskedGSquare:
 
     def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
         """Make the tests of some nodes."""
-        for test in tests_of(plan, nodes):
+
+        def p_value(test: PlannedTest) -> float | None:
             g2, df = self._g_square(test)
-            if df == 0 or self.stats.n < ROWS_PER_DF * df:
-                tally.skipped[test.node] += 1
-                continue
-            tally.made[test.node] += 1
-            p = _kernels.chi2_tail(g2, df)
-            if plan.voting:
-                if p > self.alpha:
-                    _vote(plan, test, tally)
-            elif not tally.best[test.slot] * (1.0 + ALIKE) >= p:  # NaN before the first test
-                tally.best[test.slot] = p
-                tally.best_set[test.slot, : len(test.given)] = test.given
+            enough = df > 0 and self.stats.n >= ROWS_PER_DF * df
+            return float(_kernels.chi2_tail(g2, df)) if enough else None
+
+        sweep_one_by_one(plan, nodes, tally, self.alpha, p_value)
 
     def _g_square(self, test: PlannedTest) -> tuple[float, int]:
         table = self._answered.table((*test.given, test.node, test.target))
@@ -151,15 +146,6 @@ class AskedGSquare:
     def p_values(self, best: Array, size: int) -> Array:
         """The p-values, which the sweep has found already."""
         return best
-
-
-def _vote(plan: Plan, test: PlannedTest, tally: Tally) -> None:
-    """Count a separating set, and its members."""
-    tally.votes[test.slot] += 1
-    n_candidates = plan.candidates.start[test.node + 1] - plan.candidates.start[test.node]
-    row = tally.hit_start[test.node] + (test.slot - plan.targets.start[test.node]) * n_candidates
-    for place in test.chosen:
-        tally.hits[row + place] += 1
 
 
 def _require_varying(constant: Iterable[str]) -> None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from polydag.arrays import Array, Index
 from polydag.search.pc import _mixed_kernels as _kernels
 from polydag.search.pc._independence_kernels import Tally
-from polydag.search.pc.sweeps import Array, Index, Plan, require_rows
+from polydag.search.pc.sweeps import Plan, require_rows
 from polydag.stats import MixedStats
 
 ROWS_PER_COLUMN = 5

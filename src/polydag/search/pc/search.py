@@ -4,7 +4,7 @@ Tests on samples contradict each other. Contradictions are resolved by rules tha
 of the columns:
 
 1. Arrows from background knowledge come first. If they make a cycle of the edges found, its weakest edge is
-   removed.
+   removed. Then come those that known interventions give (`polydag.search.pc.regimes`).
 2. Colliders are drawn from the most to the least certain: the fewest separating sets that contain the middle,
    then the largest p-value of the pair. A collider that would reverse an arrow or close a cycle is left out
    (`conflicts`).
@@ -30,12 +30,14 @@ from typing import Any, Literal
 import numpy as np
 
 from polydag import orientation
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
 from polydag.search.pc import _orientation_kernels as _kernels
 from polydag.search.pc.colliders import RULES, Votes, vote
 from polydag.search.pc.independence import make_test
+from polydag.search.pc.regimes import RegimesTest, directions
 from polydag.search.pc.skeleton import (
     Level,
     SeparatingSets,
@@ -44,7 +46,7 @@ from polydag.search.pc.skeleton import (
     skeleton,
     without_known_cycles,
 )
-from polydag.search.pc.sweeps import Array, Index, Mask, lists
+from polydag.search.pc.sweeps import lists
 
 COLLIDERS = tuple(RULES)
 LEVEL = 3.0
@@ -103,9 +105,9 @@ def pc(
 
     Parameters
     ----------
-    stats : GaussianStats or CountTables
-        Tested by Fisher's z, or by G². A source of counts that keeps its rows is asked once for each size of
-        conditioning sets, and once for the colliders.
+    stats : GaussianStats, MixedStats, CountTables, or Regimes of them
+        Tested by Fisher's z, Wilks' Λ, or G². A source of counts that keeps its rows is asked once for each
+        size of conditioning sets, and once for the colliders.
     alpha : float or "auto"
         The level: an edge is removed where some test has a larger p-value. See `automatic_level`.
     colliders : {"majority", "conservative"}
@@ -137,7 +139,10 @@ def pc(
     masks = Masks(masks.required[np.ix_(order, order)], masks.forbidden[np.ix_(order, order)])
     found, gone = without_known_cycles(skeleton(test, masks, max_conditioning, n_jobs), masks)
     votes = vote(test, found, masks, max_conditioning, n_jobs)
-    oriented = _orient(found, votes, masks, colliders)
+    known = known_arrows(found.joined, masks)
+    if isinstance(test, RegimesTest):
+        known |= directions(test, found.joined, masks)
+    oriented = _orient(found, votes, known, colliders)
     back = np.argsort(order)
     return PCResult(
         adjacency=oriented.adjacency[np.ix_(back, back)],
@@ -170,9 +175,8 @@ class _Oriented:
     forced: int
 
 
-def _orient(found: Skeleton, votes: Votes, masks: Masks, rule: str) -> _Oriented:
+def _orient(found: Skeleton, votes: Votes, known: Mask, rule: str) -> _Oriented:
     joined, near = found.joined, lists(found.joined)
-    known = known_arrows(joined, masks)
     is_collider, is_ambiguous = RULES[rule](votes)
     claims = votes.triples[is_collider][_surest_first(votes, found.pvalues, is_collider)]
     arrows = known.copy()

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from polydag import orientation
+from polydag.arrays import Array, Mask
 from polydag.knowledge import Masks
 from polydag.progress import report
 from polydag.search.pc._independence_kernels import ALIKE
-from polydag.search.pc.sweeps import Array, IndependenceTest, Mask, Plan, lists, sweep
+from polydag.search.pc.sweeps import IndependenceTest, Plan, lists, sweep
 
 
 class Level(NamedTuple):
@@ -94,11 +95,11 @@ def skeleton(test: IndependenceTest, masks: Masks, max_conditioning: int | None,
         plan = Plan(lists(may_hold.T), targets, may_hold, size, size, voting=False)
         # One entry for each node i and target j; from the first level on, each pair is there both ways.
         i, j = np.repeat(np.arange(d), np.diff(targets.start)), targets.members
-        room = np.diff(plan.candidates.start)[i] - may_hold[j, i]  # candidates of i other than j
-        if not (room >= size).any():
+        available = np.diff(plan.candidates.start)[i] - may_hold[j, i]  # candidates of i other than j
+        if not (available >= size).any():
             break
         if size > test.largest_set:
-            levels.append(Level(size, 0, 0, sum(comb(int(m), size) for m in room)))
+            levels.append(Level(size, 0, 0, sum(comb(int(m), size) for m in available)))
             break
         tally = sweep(test, plan, n_jobs)
         p = test.p_values(tally.best, size)

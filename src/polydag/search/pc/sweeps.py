@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
-from polydag.search.pc._independence_kernels import Lists, Tally
+from polydag.search.pc._independence_kernels import ALIKE, Lists, Tally
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _MIN_ROWS = 4  # Fisher's z needs n > 3 even without conditioning
 
 
@@ -82,6 +79,33 @@ def tests_of(plan: Plan, nodes: Index) -> Iterator[PlannedTest]:
                     done = t < i and all(plan.may_hold[member, t] for member in given)
                     if t not in given and not done:
                         yield PlannedTest(i, slot, t, chosen, given)
+
+
+def sweep_one_by_one(
+    plan: Plan, nodes: Index, tally: Tally, alpha: float, p_value: Callable[[PlannedTest], float | None]
+) -> None:
+    """Make the tests of some nodes one after the other; without a p-value a test is skipped."""
+    for test in tests_of(plan, nodes):
+        p = p_value(test)
+        if p is None:
+            tally.skipped[test.node] += 1
+            continue
+        tally.made[test.node] += 1
+        if plan.voting:
+            if p > alpha:
+                count_vote(plan, test, tally)
+        elif not tally.best[test.slot] * (1.0 + ALIKE) >= p:  # NaN before the first test
+            tally.best[test.slot] = p
+            tally.best_set[test.slot, : len(test.given)] = test.given
+
+
+def count_vote(plan: Plan, test: PlannedTest, tally: Tally) -> None:
+    """Count a separating set, and its members."""
+    tally.votes[test.slot] += 1
+    n_candidates = plan.candidates.start[test.node + 1] - plan.candidates.start[test.node]
+    row = tally.hit_start[test.node] + (test.slot - plan.targets.start[test.node]) * n_candidates
+    for place in test.chosen:
+        tally.hits[row + place] += 1
 
 
 def require_rows(n: float) -> None:

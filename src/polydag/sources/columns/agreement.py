@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from polydag.data.table import Kind
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 from polydag.federated.each_party import for_each_party
 from polydag.sources.interface import Source
 from polydag.stats.discrete import sorted_levels
@@ -16,7 +16,8 @@ def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[st
     """The kind of each column in all sources.
 
     Kinds that are fixed in one source (given, or of text) hold in all. Where a column has numbers everywhere,
-    the source with the most rows decides whether they are labels: fewer rows say less about that.
+    fractions in one source make it continuous in all; otherwise the source with the most rows decides whether
+    its whole numbers are labels, since fewer rows say less about that.
     """
     fixed = for_each_party(sources, lambda source: source.fixed_kinds)
     inferred = for_each_party(sources, lambda source: source.kinds)
@@ -29,8 +30,21 @@ def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[st
                 "Declare the same kind at every party, or write it in the same way."
             )
         holders = [source for source in sources if column in inferred[source]]
-        agreed[column] = next(iter(told), inferred[max(holders, key=lambda name: sources[name].n)][column])
+        found = inferred[max(holders, key=lambda name: sources[name].n)][column]
+        numbers = [source for source in holders if inferred[source][column] == "continuous"]
+        if found == "discrete" and any(_has_fractions(sources[source], column) for source in numbers):
+            found = "continuous"
+        agreed[column] = next(iter(told), found)
     return agreed
+
+
+def _has_fractions(source: Source, column: str) -> bool:
+    """Whether a column of numbers has values that are not whole; so too where only statistics are known."""
+    try:
+        values = source.levels([column])[column]
+    except UsageError:
+        return True
+    return any(float(value) % 1 != 0 for value in values)  # type: ignore[arg-type]
 
 
 def agreed_fixed_kinds(sources: Mapping[str, Source]) -> dict[str, Kind]:
@@ -41,11 +55,15 @@ def agreed_fixed_kinds(sources: Mapping[str, Source]) -> dict[str, Kind]:
     return found
 
 
-def united_levels(sources: Mapping[str, Source], labels: Sequence[str]) -> Levels:
-    """The levels of each label column over all sources."""
-    each = for_each_party(
+def levels_of_each(sources: Mapping[str, Source], labels: Sequence[str]) -> dict[str, Levels]:
+    """The levels of each label column in each source."""
+    return for_each_party(
         sources, lambda source: source.levels([name for name in labels if name in source.names])
     )
+
+
+def united_levels(each: Mapping[str, Levels], labels: Sequence[str]) -> Levels:
+    """The levels of each label column over all sources."""
     return {
         column: _united(column, {name: own[column] for name, own in each.items() if column in own})
         for column in labels

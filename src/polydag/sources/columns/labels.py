@@ -23,7 +23,11 @@ def labelled(source: InMemory, how: str | None, score: str) -> InMemory:
     frame, numbers = as_frame(source.data), numbers_of(source)
     if numbers and how is None:
         raise not_labels(frame, numbers, score)
-    return source.with_data(frame if how is None else discretize(frame, how, numbers))
+    if how is None:
+        return source
+    cut = discretize(frame.set_axis(list(source.names), axis="columns"), how, numbers)
+    few = [name for name, kind in source.kinds.items() if kind == "continuous"]
+    return source.with_columns({name: cut[name] for name in {*numbers, *few}}, "discrete")
 
 
 def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError:
@@ -41,8 +45,8 @@ def not_labels(frame: pd.DataFrame, numbers: list[str], score: str) -> DataError
         labelled = f"say that its numbers are labels (on the command line --kind {numbers[0]}=discrete), "
     return DataError(
         f"Column {numbers[0]}{more} {what}, but the score {score} is for labels. Use the score bge "
-        "for numbers, or dg for numbers and labels (score='bge'; on the command line --set score=bge), "
-        f"{labelled}or cut such "
+        "for numbers, or dg for numbers and labels (criterion='bge'; on the command line --set "
+        f"criterion=bge), {labelled}or cut such "
         "columns into levels, which loses much of what they say (discretize='quantile:4'; on the command "
         "line --discretize quantile:4)."
     )

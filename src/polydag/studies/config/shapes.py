@@ -17,7 +17,7 @@ from polydag.errors import UsageError
 from polydag.studies.data.addresses import public
 
 AUTO = "auto"  # the method is chosen by the data
-MISSING = ("error", "drop", "impute", "testwise", "em")
+MISSING = ("error", "drop", "impute", "testwise", "em", "multiple")
 LINKED = "Linked rows (for every shape of data)"
 PARTIES = "Parties (--as parties)"
 TASKS = "Tasks (--as tasks)"
@@ -89,11 +89,17 @@ class Config(ABC):
     kinds : mapping of column to "continuous" or "discrete"
         For columns whose kind should not be inferred.
     missing : str
-        "error", "drop", "impute", "testwise" or "em".
+        "error", "drop", "impute", "testwise", "em" or "multiple".
+    imputations : int, optional
+        How many tables with missing values drawn are learned from, for "multiple".
     na : tuple of str, optional
         Codes for missing values: `chol=0` for one column, `999` for all.
     transforms : mapping of column to "log", "rank" or "none"
         Transformations of columns of numbers.
+    recode : tuple of str, optional
+        Labels that are written in another way: `sex:female=F`.
+    rescale : tuple of str, optional
+        Numbers in other units: `hungary.csv:chol=38.67`, or `chol=38.67` in all files.
     settings : mapping
         The settings of the method and of its source, those of a group under the group's name (or flat, where
         only one group has the name); defaults for what is not given.
@@ -101,7 +107,7 @@ class Config(ABC):
         A file with background knowledge.
     interventions : str, optional
         The column that names what was set by intervention in each row: `none`, a variable, several joined
-        by +.
+        by +; several such columns as a,b.
     bootstrap : int
         How many bootstrap resamples are learned from, to see how often each edge recurs; 0 for none.
     groups : str, optional
@@ -122,7 +128,7 @@ class Config(ABC):
     order : tuple of str, optional
         All variables, causes before effects; for the method `bcd`.
     discretize : str, optional
-        Cut continuous columns into levels, for posteriors: "quantile:4" or "interval:4".
+        Cut continuous columns into levels: "quantile:4" or "interval:4".
     cluster : str, optional
         The address of a dask scheduler whose workers compute; the result does not depend on it.
     seed : int, optional
@@ -153,8 +159,12 @@ class Config(ABC):
     missing: str = option(
         "--missing",
         "missing",
-        "Missing values: stop (error, default), drop rows, impute; em and testwise allow for them.",
+        "Missing values: stop (error, default), drop rows, impute; em and testwise allow for them; multiple "
+        "draws them several times.",
         default="error",
+    )
+    imputations: int | None = option(
+        "--imputations", "positive", "How many tables are drawn, for --missing multiple; 20 by default."
     )
     na: tuple[str, ...] | None = option(
         "--na", "codes", "A code for missing values: VALUE, or NAME=VALUE as chol=0. Repeatable."
@@ -164,6 +174,12 @@ class Config(ABC):
         "transforms",
         "Transform a column of numbers: NAME=log, NAME=rank (normal scores) or NAME=none. Repeatable.",
         default=dict,
+    )
+    recode: tuple[str, ...] | None = option(
+        "--recode", "codes", "Write a label in another way: NAME:OLD=NEW, as sex:female=F. Repeatable."
+    )
+    rescale: tuple[str, ...] | None = option(
+        "--rescale", "codes", "Change units: FILE:NAME=FACTOR, or NAME=FACTOR in all files. Repeatable."
     )
     settings: Mapping[str, Any] = option(
         "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict
@@ -180,7 +196,7 @@ class Config(ABC):
     interventions: str | None = option(
         "--interventions",
         "text",
-        "The column that names what was set by intervention in a row: none, a column, several joined by +.",
+        "The column (or columns: a,b) that names what was set in a row: none, a column, several joined by +.",
     )
     groups: str | None = option(
         "--groups",
@@ -214,7 +230,6 @@ class Config(ABC):
         "--discretize",
         "text",
         "Cut numbers into levels: quantile:4, or interval:4 of equal width.",
-        panel=POSTERIOR,
     )
     cluster: str | None = option(
         "--cluster", "text", "A dask scheduler whose workers run the chains.", panel=POSTERIOR
@@ -227,6 +242,10 @@ class Config(ABC):
             raise UsageError("A study needs data: name at least one file or database address.")
         if self.missing not in MISSING:
             raise UsageError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}.")
+        if self.imputations is not None and self.missing != "multiple":
+            raise UsageError("--imputations goes with --missing multiple.")
+        if self.imputations is not None and self.imputations < 2:
+            raise UsageError(f"imputations is a number of tables, at least 2; got {self.imputations}.")
         if self.bootstrap < 0:
             raise UsageError(f"bootstrap is a number of resamples, 0 for none; got {self.bootstrap}.")
         if self.seed is not None and self.seed < 0:
@@ -261,6 +280,12 @@ class Config(ABC):
             raise UsageError(
                 "With --missing drop row numbers would shift. Name the rows with --row-ids, or impute."
             )
+
+    @property
+    def intervention_columns(self) -> tuple[str, ...]:
+        """The columns that name what was set in each row."""
+        given = self.interventions
+        return () if given is None else tuple(name.strip() for name in given.split(","))
 
     @property
     def is_linked(self) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from polydag import data
 from polydag.data.kinds import MAX_LEVELS, as_table_column
 from polydag.errors import DataError
+from polydag.sources.columns.spellings import spelling_notes
+from polydag.stats.discrete import sorted_levels
 from polydag.studies.config.shapes import Config
 from polydag.studies.data.linking import variables
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.data import Table
-
-_SHOWN_LEVELS = 6
 
 
 def with_common_kinds(config: Config, parts: Mapping[str, pd.DataFrame]) -> dict[str, Table]:
@@ -39,9 +39,9 @@ def with_common_kinds(config: Config, parts: Mapping[str, pd.DataFrame]) -> dict
     whole = data.from_frame(
         pd.concat(labelled.values(), ignore_index=True), kinds=kinds, missing="keep", source="The tasks"
     )
-    from polydag.sources.gaps import INCOMPLETE
+    from polydag.sources.gaps.moments import ALLOWED
 
-    missing: Any = "keep" if config.missing in INCOMPLETE else config.missing
+    missing: Any = "keep" if config.missing in ALLOWED else config.missing
     settled = {
         task: data.from_frame(frame, kinds=whole.kinds, missing=missing, source=task)
         for task, frame in labelled.items()
@@ -61,8 +61,8 @@ def with_common_kinds(config: Config, parts: Mapping[str, pd.DataFrame]) -> dict
 def with_agreed_kinds(tables: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """The tables of parties, with columns of the same kinds, agreed on without their rows.
 
-    Labels at one party are labels at all. Where a column has numbers everywhere, the party with the most rows
-    decides whether they are labels: fewer rows say less about that.
+    Labels at one party are labels at all. Where a column has numbers everywhere, fractions at one party make
+    it continuous at all; otherwise the party with the most rows decides whether its whole numbers are labels.
     """
     read = {party: table for party, table in tables.items() if hasattr(table, "frame")}
     if not read:
@@ -72,8 +72,12 @@ def with_agreed_kinds(tables: Mapping[str, Any], given: Mapping[str, str]) -> di
     largest = max(read.values(), key=lambda table: table.n)
     kinds: Any = {name: given.get(name, largest.kinds[name]) for name in common}
     for name in common:
-        if name not in given and _made_labels(name, frames, "parties"):
+        if name in given:
+            continue
+        if _made_labels(name, frames, "parties"):
             kinds[name] = "discrete"
+        elif any((frame[name].dropna() % 1 != 0).any() for frame in frames.values()):
+            kinds[name] = "continuous"
     agreed = {}
     for party, table in read.items():
         columns = {name: as_table_column(frames[party][name], kinds[name]) for name in common}
@@ -115,17 +119,15 @@ def _made_labels(name: str, frames: dict[str, pd.DataFrame], what: str) -> bool:
     return True
 
 
-def levels_of_one_task(config: Config, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Levels that only one task has: they may be the same thing, written in another way."""
-    first = next(iter(tables.values()))
-    found = []
-    for name in variables(config, first.discrete):
-        seen: dict[Any, list[str]] = {}
-        for task, table in tables.items():
-            for level in table.frame[name].unique():
-                seen.setdefault(level, []).append(task)
-        found += [f"{name} = {level} ({who[0]})" for level, who in seen.items() if len(who) == 1]
-    if not found or len(tables) < 2:
+def spellings(config: Config, tables: Mapping[str, Table]) -> tuple[str, ...]:
+    """Levels that only some tasks have: they may be the same thing, written in another way."""
+    if len(tables) < 2:
         return ()
-    listed = ", ".join(found[:_SHOWN_LEVELS]) + (", …" if len(found) > _SHOWN_LEVELS else "")
-    return (f"In one task only are the levels {listed}. Are all levels written in the same way?",)
+    first = next(iter(tables.values()))
+    found: tuple[str, ...] = ()
+    for name in variables(config, first.discrete):
+        found += spelling_notes(
+            name,
+            {task: sorted_levels(set(table.frame[name].dropna().tolist())) for task, table in tables.items()},
+        )
+    return found

@@ -88,7 +88,9 @@ def frame_sha256(frame: pd.DataFrame) -> str:
 
 def is_large(config: Config, sources: tuple[str, ...]) -> bool:
     """Whether files are too large to hold, and nothing asks for their rows."""
-    if config.missing != "error" or config.kinds or config.na or config.transforms:
+    if config.missing != "error" or config.na or config.transforms or config.discretize:
+        return False
+    if config.recode or config.rescale:
         return False
     files = [Path(source) for source in sources if not is_database(source)]
     return sum(file.stat().st_size for file in files if file.is_file()) > LARGE_BYTES

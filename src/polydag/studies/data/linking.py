@@ -72,7 +72,7 @@ def require_links_fit(config: Config) -> None:
 
 def require_row_labels(config: Config, frame: pd.DataFrame, source: str) -> None:
     """Raise where a group, a row's name or an intervention would have to be imputed."""
-    others = [config.interventions, config.time]
+    others = [*config.intervention_columns, config.time]
     names = [*_row_labels(config), *(name for name in others if name)]
     for name in names:
         if name in frame.columns and (lost := int(frame[name].isna().sum())):
@@ -109,16 +109,17 @@ def _group_labels(config: Config, table: Table, sha256: dict[str, str]) -> Any:
 
 def variables(config: Config, names: Sequence[str]) -> tuple[str, ...]:
     """The columns that are variables of the graph."""
-    others = {*link_columns(config), config.interventions, _GROUP, _ROW}
+    others = {*link_columns(config), *config.intervention_columns, _GROUP, _ROW}
     return tuple(name for name in names if name not in others)
 
 
-def linked_frame(config: Config, table: Table) -> pd.DataFrame:
+def linked_frame(config: Config, table: Table, *, labels_allowed: bool) -> pd.DataFrame:
     """The columns that `LinkedRows` takes: variables, covariates, and columns of groups and times."""
     labels = [] if config.groups is None or groups_in_file(config) else [config.groups]
     labels += [] if config.time is None else [config.time]
-    kept = [*variables(config, table.names), *(config.covariates or ())]
-    _require_numbers(table.frame, kept, table.source)
+    own = variables(config, table.names)
+    kept = [*own, *(config.covariates or ())]
+    _require_numbers(table.frame, kept if not labels_allowed else config.covariates or (), table.source)
     return table.frame[[*kept, *labels]].reset_index(drop=True)
 
 
@@ -126,8 +127,9 @@ def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> 
     """Name every column that is not numeric, and the option that leaves columns out."""
     if strange := [name for name in names if frame[name].dtype.kind not in "fiub"]:
         raise DataError(
-            f"{source}: {', '.join(strange)} {'is' if len(strange) == 1 else 'are'} not numeric. Linked rows "
-            "need numbers: choose columns with --columns, or recode."
+            f"{source}: {', '.join(strange)} {'is' if len(strange) == 1 else 'are'} not numeric, and numbers "
+            "are needed: choose columns with --columns, recode, or use --method boss, ges, pc or posterior, "
+            "which take labels among the variables of linked rows."
         )
 
 

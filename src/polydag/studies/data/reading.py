@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.data import Table
-    from polydag.stats import GaussianStats
+    from polydag.stats import GaussianStats, MixedStats
 
 
 class Tables(NamedTuple):
@@ -35,9 +35,9 @@ class Tables(NamedTuple):
 def read_tables(plan: Plan, sha256: dict[str, str]) -> Tables:
     """The tables of a study; fingerprints are added to `sha256`."""
     read = READERS[plan.config.shape](plan, sha256)
-    column = plan.config.interventions
-    if column is not None and not any(column in table.names for table in read.tables.values()):
-        raise UsageError(f"No file has a column {column} that names interventions.")
+    for column in plan.config.intervention_columns:
+        if not any(column in table.names for table in read.tables.values()):
+            raise UsageError(f"No file has a column {column} that names interventions.")
     return read
 
 
@@ -59,14 +59,18 @@ def scores_numbers(plan: Plan) -> bool:
     """Whether the score of a posterior is one for numbers."""
     from polydag.scores import kind_of
 
-    return bool(kind_of(plan.settings["score"]) == "numbers")
+    return bool(kind_of(plan.settings["criterion"]) == "numbers")
 
 
-def _statistics(plan: Plan, source: str, sha256: dict[str, str]) -> GaussianStats:
+def _statistics(plan: Plan, source: str, sha256: dict[str, str]) -> GaussianStats | MixedStats:
     from polydag import data
 
+    config = plan.config
     sha256[public(source)] = file_sha256(source)
-    return data.gaussian_stats(source, plan.config.columns, query=plan.config.query)
+    labels = [name for name, kind in config.kinds.items() if kind == "discrete"]
+    if not labels:
+        return data.gaussian_stats(source, config.columns, query=config.query)
+    return data.mixed_stats(source, labels, config.columns, query=config.query)
 
 
 def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing: bool = False) -> Table:
@@ -87,7 +91,9 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
         missing="keep" if keep_missing or imputed or has_gaps(config) else config.missing,  # type: ignore[arg-type]
         na=config.na or (),
-        transforms=config.transforms,
+        transforms=_own_transforms(config),
+        recode=config.recode or (),
+        factors=_factors(config, source),
         query=config.query if is_database(source) else None,
         least=config.least_rows,
     )
@@ -104,11 +110,37 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
     return table
 
 
+def _factors(config: Config, source: str) -> dict[str, float]:
+    """What columns of one file are multiplied by."""
+    found = {}
+    for entry in config.rescale or ():
+        where, equals, value = entry.rpartition("=")
+        file, colon, name = where.rpartition(":")
+        try:
+            factor = float(value)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise UsageError(f"Units are changed by FILE:NAME=FACTOR, as b.csv:chol=38.67; got {entry!r}.")
+        if colon and not any(file in (public(own), stem(own), Path(public(own)).name) for own in config.data):
+            raise UsageError(f"{entry}: there is no file {file} among the data.")
+        if not colon or file in (public(source), stem(source), Path(public(source)).name):
+            found[name] = factor
+    return found
+
+
+def _own_transforms(config: Config) -> dict[str, str]:
+    """The transformations that a table can do alone: ranks over parties are made together."""
+    return {
+        name: how for name, how in config.transforms.items() if how != "rank" or config.shape != "parties"
+    }
+
+
 def has_gaps(config: Config) -> bool:
     """Whether missing values stay, since moments allow for them."""
-    from polydag.sources.gaps import INCOMPLETE
+    from polydag.sources.gaps.moments import ALLOWED
 
-    return config.missing in INCOMPLETE
+    return config.missing in ALLOWED
 
 
 def _task_column(plan: Plan) -> list[str]:
@@ -120,7 +152,7 @@ def _optional_columns(plan: Plan) -> tuple[str, ...]:
     """Columns that say more of the rows in those files that have them."""
     if plan.is_time_series:
         return plan.series["time"], plan.series["realisation"]
-    return () if plan.config.interventions is None else (plan.config.interventions,)
+    return plan.config.intervention_columns
 
 
 def _wanted(
@@ -178,9 +210,11 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
 
 def _one_stream(plan: Plan, sha256: dict[str, str]) -> Tables:
     """The statistics of all rows."""
+    from polydag.stats.mixed import with_united_levels
+
     parts = _each(plan, lambda source: _statistics(plan, source, sha256))
     _require_same_columns(plan.config.data, [part.names for part in parts])
-    whole = reduce(add, (part.select(parts[0].names) for part in parts))
+    whole = reduce(add, with_united_levels([part.select(parts[0].names) for part in parts]))
     label = ", ".join(map(public, plan.config.data))
     note = "The data is large: mean and covariance were computed as it was read."
     return Tables({label: whole}, (note,), label)
@@ -215,10 +249,8 @@ def _parties(plan: Plan, sha256: dict[str, str]) -> Tables:
     from polydag.studies.data.common_kinds import with_agreed_kinds
 
     notes: list[str] = []
-    if "rank" in plan.config.transforms.values():
-        raise UsageError("Ranks are those of one table. Over parties use --transform NAME=log, or none.")
 
-    def read(source: str) -> Table | GaussianStats:
+    def read(source: str) -> Table | GaussianStats | MixedStats:
         if _streamed(plan, (source,)):
             notes.append(f"{public(source)} is large: mean and covariance were computed as it was read.")
             return _statistics(plan, source, sha256)
@@ -265,7 +297,7 @@ def _first_word(column: pd.Series[Any]) -> str:
 
 def _tasks(plan: Plan, sha256: dict[str, str]) -> Tables:
     """One table for each task: a file, or the rows with one label in a column."""
-    from polydag.studies.data.common_kinds import levels_of_one_task, with_common_kinds
+    from polydag.studies.data.common_kinds import spellings, with_common_kinds
     from polydag.studies.data.task_column import divided
 
     config = plan.config
@@ -273,15 +305,16 @@ def _tasks(plan: Plan, sha256: dict[str, str]) -> Tables:
     if config.transforms and "rank" in config.transforms.values():
         raise UsageError("Ranks are those of one table. For tasks use log, or none.")
     read = _each(plan, lambda source: read_table(plan, source, sha256, keep_missing=keep))
-    notes: tuple[str, ...] = ()
+    notes = tuple(f"{table.source}: {note}" for table in read for note in table.notes)
     labelled = [with_row_labels(config, table, sha256) for table in read]
     if column := _task_column(plan):
-        parts, notes = divided(config, labelled[0], column[0])
+        parts, more = divided(config, labelled[0], column[0])
+        notes += more
     else:
         parts = {task: table.frame for task, table in zip(task_names(config.data), labelled, strict=True)}
     tables = with_common_kinds(config, parts)
     notes = (*notes, *(f"{task}: {note}" for task, table in tables.items() for note in table.notes))
-    return Tables(tables, (*notes, *levels_of_one_task(config, tables)))
+    return Tables(tables, (*notes, *spellings(config, tables)))
 
 
 def task_names(sources: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import DataError, DataWarning
-from polydag.sources.gaps import INCOMPLETE
+from polydag.sources.gaps.moments import ALLOWED
 from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.data.inputs import Inputs
 from polydag.studies.data.linking import linked_frame, variables
@@ -47,9 +47,13 @@ def _whole(plan: Plan, parts: dict[str, Any]) -> Any:
     privacy, config = plan.privacy, plan.config
     assert privacy is not None  # parties have it
     assert isinstance(config, PartiesConfig)
-    return Parties(
+    parties = Parties(
         parts, privacy=privacy, min_rows=plan.settings["min_rows"], site_effects=config.site_effects
     )
+    ranks = [name for name, how in config.transforms.items() if how == "rank"]
+    if ranks:
+        parties = parties.ranked(ranks)
+    return parties if config.discretize is None else parties.discretized(config.discretize)
 
 
 def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
@@ -58,16 +62,29 @@ def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
             return _linked(plan, inputs, name, table)
         if plan.is_time_series:
             return _with_numbered_series(table, plan.series["realisation"])
-        column = plan.config.interventions
-        from polydag.sources import InMemory
+        from polydag.sources.table import N_IMPUTATIONS, InMemory
 
-        if plan.config.missing in INCOMPLETE:
-            return InMemory(table, missing=plan.config.missing)
-        if column is None or column not in table.names:
-            return table
-        return InMemory(table, interventions=column)
+        if plan.config.missing in ALLOWED:
+            config = plan.config
+            number = config.imputations or N_IMPUTATIONS
+            gaps = InMemory(table, missing=config.missing, n_imputations=number, random_state=config.seed)
+            return _cut(plan, gaps)
+        columns = [name for name in plan.config.intervention_columns if name in table.names]
+        return _cut(plan, InMemory(table, interventions=columns) if columns else table)
     except DataError as error:
         raise DataError(str(error) if table.source in str(error) else f"{table.source}: {error}") from None
+
+
+def _cut(plan: Plan, table: Any) -> Any:
+    """The table with its numbers cut into levels, where the learner does not do that itself."""
+    from polydag.sources.adapt import as_source
+    from polydag.sources.columns.labels import labelled
+
+    config = plan.config
+    if config.discretize is None or config.shape != "table" or "discretize" in plan.parameters:
+        return table
+    source: Any = as_source(table)
+    return labelled(source, config.discretize, "")
 
 
 def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
@@ -75,8 +92,10 @@ def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
 
     assert inputs.links is not None
     config, links = plan.config, inputs.links[name]
+    kinds: Any = {name: kind for name, kind in config.kinds.items() if name in variables(config, table.names)}
     return LinkedRows(
-        linked_frame(config, table),
+        linked_frame(config, table, labels_allowed=plan.method.labels),
+        kinds=kinds,
         **links,
         covariates=None if config.covariates is None else list(config.covariates),
         random_state=config.seed,
@@ -110,11 +129,18 @@ def linked_parts(source: Any) -> dict[str, LinkedRows]:
 
 def contents(plan: Plan, inputs: Inputs) -> str:
     """Whether the variables are numbers, labels, or both."""
-    if inputs.links is not None:
-        return "numbers"
+    from polydag.sources import as_source
+
     found: set[str] = set()
     for table in inputs.tables.values():
-        kinds = getattr(table, "kinds", dict.fromkeys(table.names, "continuous"))
+        if inputs.links is not None:
+            own = variables(plan.config, table.names)
+            assert hasattr(table, "frame")  # linked rows are not streamed
+            words = any(table.frame[name].dtype.kind not in "iufb" for name in own)
+            told = any(plan.config.kinds.get(name) == "discrete" for name in own)
+            found |= {"continuous", "discrete"} if words or told else {"continuous"}
+            continue
+        kinds = as_source(table).kinds
         found |= {kinds[name] for name in variables(plan.config, tuple(kinds))}
     if len(found) == 2:
         return "mixed"

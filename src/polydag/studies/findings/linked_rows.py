@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
+from polydag.checkpoint import piece
+from polydag.graph import Graph
+from polydag.rows.clusters import by_cluster
 from polydag.studies.data.sources import linked_parts
 from polydag.studies.findings.interface import Findings
 
@@ -11,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from polydag.rows.decorrelation import Decorrelation
+    from polydag.sources import LinkedRows
 
 
 def findings(model: Any, source: Any) -> Findings:
@@ -22,20 +28,49 @@ def findings(model: Any, source: Any) -> Findings:
     if "" not in found:
         return _of_several(found)
     own: Decorrelation = getattr(model, "decorrelation_", found[""])
-    return Findings(notes=sentences(own), measures=measures(own), tables={"row_correlations": by_column(own)})
+    return Findings(
+        notes=sentences(own),
+        measures=measures(own),
+        tables={"row_correlations": by_column(own), "row_clusters": by_cluster(own)},
+        documents={"naive": _as_independent(model, parts[""])},
+    )
 
 
 def _of_several(found: dict[str, Decorrelation]) -> Findings:
     import pandas as pd
 
     tests = pd.DataFrame([{"name": name, **measures(own)} for name, own in found.items()])
-    columns = [by_column(own).assign(name=name) for name, own in found.items()]
-    correlations = pd.concat(columns, ignore_index=True)[["name", "column", "correlation"]]
+    correlations, clusters = (
+        pd.concat([table(own).assign(name=name) for name, own in found.items()], ignore_index=True)
+        for table in (by_column, by_cluster)
+    )
     return Findings(
         notes=tuple(f"{name}: {sentence}" for name, own in found.items() for sentence in sentences(own)),
         measures={name: float(tests[name].sum()) for name in ("effective_n", "decorrelated_n")},
-        tables={"row_dependence": tests, "row_correlations": correlations},
+        tables={
+            "row_dependence": tests,
+            "row_correlations": correlations[["name", "column", "correlation"]],
+            "row_clusters": clusters[["name", *clusters.columns[:-1]]],
+        },
     )
+
+
+def _as_independent(model: Any, rows: LinkedRows) -> dict[str, Any]:
+    """The graph that the same learner finds where the links are ignored."""
+    from sklearn.base import clone
+
+    from polydag.formats import graphjson
+
+    def learn() -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit to the linked rows has given them
+            graph = clone(model).fit(rows.as_independent()).graph_
+        return {"adjacency": graph.adjacency, "weights": graph.weights}
+
+    found = piece("rows as independent", learn)
+    graph = Graph(found["adjacency"], rows.names, found["weights"])
+    document: dict[str, Any] = json.loads(graphjson.to_text(graph))
+    return document
 
 
 def measures(found: Decorrelation) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polydag.confidence import Confidence
+from polydag.federated.session import runs_elsewhere
 from polydag.studies.findings.interface import Findings
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 _ONE_PROCESS = (
     "disclosure.json lists all that left the parties. Here they all ran in one process, which read every "
     "table; between organisations, each runs its own site."
+)
+_APART = (
+    "disclosure.json lists all that reached the coordinator. Each party ran its own site; its ledger lists "
+    "what left it."
 )
 
 
@@ -25,7 +30,7 @@ def findings(model: Any, source: Any) -> Findings:
     if hasattr(model, "party_weights_"):
         documents["party_weights"] = party_weights(model)
     return Findings(
-        notes=(*site_notes(model, source), model.protection_, _ONE_PROCESS),
+        notes=(*site_notes(model, source), model.protection_, _APART if runs_elsewhere() else _ONE_PROCESS),
         confidence=_votes(model, len(source.parties)),
         documents=documents,
     )

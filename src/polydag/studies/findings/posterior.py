@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from polydag.studies.findings.interface import Findings
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from polydag.graph import Graph
     from polydag.posterior.probabilities import Posterior
 
 LIKELY = 0.5  # connections above this probability are listed in words
@@ -25,11 +24,17 @@ def findings(model: Any, source: Any) -> Findings:
         return Findings()
     found: Posterior = model.posterior_
     return Findings(
-        notes=undirected(found.names, found.probabilities, model.threshold),
+        notes=undirected(model.graph_),
         settings={"method": found.method},
-        confidence=found.confidence,
-        tables={"posterior": edge_table(found), "parents": parent_table(found)},
+        confidence=getattr(model, "confidence_", found.confidence),
+        tables={"posterior": edge_table(found), **parent_tables(found), **traces_table(found)},
     )
+
+
+def traces_table(posterior: Posterior, suffix: str = "") -> dict[str, pd.DataFrame]:
+    """The traces of a posterior by chains; nothing of an exact one."""
+    traces = getattr(posterior, "traces", None)
+    return {} if traces is None or traces.empty else {f"traces{suffix}": traces}
 
 
 def listed(connections: Iterable[tuple[str, str, float]]) -> str:
@@ -45,20 +50,12 @@ def listed(connections: Iterable[tuple[str, str, float]]) -> str:
     return f"{words} and {len(ordered) - _LISTED} more" if len(ordered) > _LISTED else words
 
 
-def undirected(
-    names: Sequence[str], P: NDArray[np.float64], threshold: float, where: str = ""
-) -> tuple[str, ...]:
-    """Probable connections that have no probable direction and so are not in the graph; `where` is a task."""
-    import numpy as np
-
-    from polydag.posterior.probabilities import either_way
-
-    either = either_way(P)
-    found = np.triu((either > max(LIKELY, threshold)) & (np.maximum(P, P.T) <= threshold), 1)
-    if not found.any():
+def undirected(graph: Graph, where: str = "") -> tuple[str, ...]:
+    """Which connections of a posterior's graph have no direction; `where` names the task."""
+    lines = [(edge.source, edge.target, edge.weight) for edge in graph.edges() if not edge.directed]
+    if not lines:
         return ()
-    words = listed((names[i], names[j], float(either[i, j])) for i, j in np.argwhere(found))
-    return (f"Connected{where}, but the rows do not determine the direction: {words}.",)
+    return (f"Connected{where}, but the rows do not determine the direction: {listed(lines)}.",)
 
 
 def edge_table(posterior: Posterior) -> pd.DataFrame:
@@ -78,6 +75,11 @@ def edge_table(posterior: Posterior) -> pd.DataFrame:
     if posterior.diagnostics is not None:
         table = table.merge(posterior.diagnostics, on=["source", "target"], how="left")
     return table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+
+def parent_tables(posterior: Posterior) -> dict[str, pd.DataFrame]:
+    """The table of parent sets; none where tables that were completed differ in their candidates."""
+    return {} if posterior.sets is None else {"parents": parent_table(posterior)}
 
 
 def parent_table(posterior: Posterior) -> pd.DataFrame:

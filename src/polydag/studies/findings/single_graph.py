@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-import numpy as np
-
-from polydag.errors import ConvergenceWarning
-from polydag.sources.adapt import as_source
+from polydag.learners.imputations import pooling_note
 from polydag.studies.findings.interface import Findings
 from polydag.studies.result import Removed
 
@@ -20,9 +16,11 @@ def findings(model: Any, source: Any) -> Findings:
     """Of any fitted learner."""
     measures = measures_of(model)
     return Findings(
-        notes=(*cautions(measures), *scale_caution(model, source)),
+        first_notes=pooling_note(getattr(model, "completed_", [])),
+        notes=(*cautions(measures), *scale_caution(model)),
         measures=measures,
         coefficients=getattr(model, "coefficients_", None) if _is_linear(model) else None,
+        confidence=getattr(model, "confidence_", None),
         n_iter=getattr(model, "n_rounds_", getattr(model, "n_iter_", None)),
         pruned=_removed(model),
     )
@@ -50,28 +48,21 @@ def cautions(measures: dict[str, float]) -> tuple[str, ...]:
     return (
         f"The graph follows the order of the columns' variances (varsortability {sortable:.2f}): directions "
         "may say more about units than about causes. Where the units are arbitrary, compare with a "
-        "scale-free method.",
+        "scale-free method (--method boss).",
     )
 
 
-def scale_caution(model: Any, source: Any) -> tuple[str, ...]:
+def scale_caution(model: Any) -> tuple[str, ...]:
     """In how many edges a graph of least squares differs from that of the same columns standardised."""
-    from sklearn.base import clone
-
     from polydag.learners import Notears
-    from polydag.stats.regimes import standardized
 
-    if type(model) is not Notears or model.lambda_ == "stability" or not model.graph_.n_edges:
+    if not isinstance(model, Notears) or model.lambda_ == "stability" or not model.graph_.n_edges:
         return ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        again = clone(model).fit(standardized(as_source(source).moments())).graph_
-    first, second = model.graph_.adjacency, again.adjacency
-    pairs = np.triu((first != second) | (first.T != second.T))
-    if not pairs.any():
+    differ = model.standardized_difference()
+    if not differ:
         return ()
     return (
-        f"With every column standardised, {int(pairs.sum())} edges would differ (the graph has "
+        f"With every column standardised, {differ} edges would differ (the graph has "
         f"{model.graph_.n_edges}): least squares depends on units. Where these are arbitrary, use a "
         "scale-free method: --method boss.",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polydag.confidence import Confidence
 from polydag.studies.findings.interface import Findings
-from polydag.studies.findings.posterior import LIKELY, edge_table, listed, undirected
+from polydag.studies.findings.posterior import LIKELY, edge_table, listed, traces_table, undirected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,10 +50,10 @@ def file_names(tasks: tuple[str, ...]) -> list[str]:
 
 
 def _tables(model: Any) -> dict[str, pd.DataFrame]:
-    found = {
-        f"edges-{name}": edge_table(posterior)
-        for name, posterior in zip(file_names(model.tasks_), model.posteriors_, strict=True)
-    }
+    named = list(zip(file_names(model.tasks_), model.posteriors_, strict=True))
+    found = {f"edges-{name}": edge_table(posterior) for name, posterior in named}
+    for name, posterior in named:
+        found |= traces_table(posterior, f"-{name}")
     if len(model.tasks_) < 2:
         return found
     related = getattr(model, "relatedness_", None)
@@ -168,13 +168,12 @@ def _permuted(model: Any, source: Any) -> tuple[str, ...]:
 
 def _undirected(model: Any) -> tuple[str, ...]:
     """Of each task; of many, or where all have one network, of their mean."""
-    names, threshold = model.posteriors_[0].names, model.threshold
     if len(model.tasks_) == 1:
-        return undirected(names, model.raw_weights_, threshold)
+        return undirected(model.graph_)
     if len(model.tasks_) > _LISTED_TASKS or model.transfer == "pool":
-        return undirected(names, model.raw_weights_, threshold, " in the mean over the tasks")
+        return undirected(model.graph_, " in the mean over the tasks")
     return tuple(
         sentence
-        for task, posterior in zip(model.tasks_, model.posteriors_, strict=True)
-        for sentence in undirected(names, posterior.probabilities, threshold, f" in {task}")
+        for task, graph in zip(model.tasks_, model.graphs_, strict=True)
+        for sentence in undirected(graph, f" in {task}")
     )

@@ -20,17 +20,18 @@ from typing import Self
 
 import numpy as np
 
+from polydag import sealed_files
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import Arrays, Message
 from polydag.federated.protocol.programs import Local
 from polydag.federated.protocol.site import Site, SiteState
-from polydag.federated.protocol.site_protection import SiteProtection
+from polydag.federated.protocol.site_protection import SiteProtection, derived_version_key
 from polydag.federated.protocol.storage.states import from_arrays, to_arrays
 from polydag.privacy import ledger
-from polydag.privacy.masking.identities import kept_identity
+from polydag.privacy.masking.identities import Identity, kept_identity, new_identity
 from polydag.privacy.policy import Policy
 
-IDENTITY, JOURNAL = "identity.key", "journal.bin"
+IDENTITY, JOURNAL, VERSIONS = "identity.key", "journal.bin", "versions.key"
 _MAGIC = b"polydag1"
 _LARGEST = 1 << 26  # bytes of a journal, after which it starts anew with its last record
 _ABANDONED = (
@@ -52,9 +53,13 @@ class SiteFolder:
         The party's side of the method, with its data.
     policy : Policy
         What the owner allows.
+    masked : bool
+        Whether numbers leave under masks only.
     """
 
-    def __init__(self, path: str | os.PathLike[str], name: str, local: Local, policy: Policy) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], name: str, local: Local, policy: Policy, *, masked: bool = True
+    ) -> None:
         self.path = Path(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -69,7 +74,9 @@ class SiteFolder:
             self.ledger.close()
             raise
         earlier = self.ledger.entries[: self._base]
-        self.site = Site(local, policy.min_rows, SiteProtection(identity, policy, earlier))
+        key = _version_key(self.path, identity)
+        protection = SiteProtection(identity, policy, earlier, key) if masked else None
+        self.site = Site(local, policy.min_rows, protection)
 
     def _restored(self, name: str) -> tuple[SiteState, int]:
         """The state of the last record, and the number of ledger entries before the study."""
@@ -102,8 +109,8 @@ class SiteFolder:
         self._journal.clear()
         self.state, self._base = SiteState(self.state.name), len(self.ledger.entries)
         protection = self.site.protection
-        assert protection is not None
-        protection = dataclasses.replace(protection, earlier=self.ledger.entries)
+        if protection is not None:
+            protection = dataclasses.replace(protection, earlier=self.ledger.entries)
         self.site = dataclasses.replace(self.site, protection=protection)
 
     def close(self) -> None:
@@ -116,6 +123,29 @@ class SiteFolder:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def renew_identity(path: str | os.PathLike[str]) -> Identity:
+    """Give the site in a folder a new identity, which the old one signs in the ledger.
+
+    Tell the other sites the new public key. What the ledger remembers, of groups, budget and versions of the
+    data, stays in force. The old identity is kept beside the new one, numbered.
+    """
+    folder = Path(path)
+    old = kept_identity(folder / IDENTITY)
+    _version_key(folder, old)
+    with ledger.Ledger(folder / ledger.FILE, old) as own:
+        new = new_identity(folder / IDENTITY)
+        own.rotate(new)
+    return new
+
+
+def _version_key(folder: Path, identity: Identity) -> bytes:
+    """The key of the versions of the data, which is kept when the identity is renewed."""
+    file = folder / VERSIONS
+    if not file.exists():
+        sealed_files.replace_file(file, derived_version_key(identity).hex().encode(), private=True)
+    return kept_identity(file).secret
 
 
 class _Journal:

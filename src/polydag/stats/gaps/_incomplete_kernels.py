@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from polydag.arrays import Array, Int, Mask
+from polydag.compilation import inner, kernel
 
 
-@njit(cache=True, nogil=True)
-def fill_expected(R, missing, K, extra):  # type: ignore[no-untyped-def]
+@kernel
+def fill_expected(R: Array, missing: Mask, K: Array, extra: Array) -> None:
     """Fill missing deviations with their expectations given the others of a row, in place.
 
     `R` (n, d) are deviations from the mean, anything where `missing`; `K` is the inverse of the covariance.
@@ -36,7 +38,7 @@ def fill_expected(R, missing, K, extra):  # type: ignore[no-untyped-def]
             b[a] = total
             for c in range(a + 1):
                 A[a, c] = line[where[c]]
-        _cholesky_inverse(A, m)
+        cholesky_inverse(A, m)
         for a in range(m):
             total = 0.0
             for c in range(m):
@@ -49,8 +51,8 @@ def fill_expected(R, missing, K, extra):  # type: ignore[no-untyped-def]
                     extra[where[c], where[a]] += A[a, c]
 
 
-@njit(cache=True, nogil=True)
-def _cholesky_inverse(A, m):  # type: ignore[no-untyped-def]
+@inner
+def cholesky_inverse(A: Array, m: Int) -> None:
     """The inverse of a positive definite matrix, of which the lower triangle is given and returned."""
     for a in range(m):
         for c in range(a + 1):

@@ -9,17 +9,20 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from polydag.arrays import Array
+from polydag.arrays import Array, Mask
 from polydag.stats import GaussianStats
-from polydag.stats.incomplete import How, Incomplete, incomplete_moments
+from polydag.stats.gaps.incomplete import How, Incomplete, incomplete_moments
 
 INCOMPLETE = ("testwise", "em")  # ways to moments of rows with missing values
+MULTIPLE = "multiple"  # completed tables
+ALLOWED = (*INCOMPLETE, MULTIPLE)  # for missing values to stay in a table
 _ROUNDS = 30  # of EM over parties
 _TOLERANCE = 1e-3  # there: a correlation that changes by less makes no edge
 _SHOWN = 6
 _WAYS = {
     "testwise": "Each covariance is from the rows that have both columns (test-wise)",
     "em": "Moments are those that a Gaussian leads to expect (EM, {steps} passes over the rows)",
+    "multiple": "They were drawn from a Gaussian that was fitted by EM ({steps} passes over the rows)",
 }
 
 Statistic = Callable[[Array], GaussianStats]
@@ -35,6 +38,15 @@ def centred_gaps(frame: pd.DataFrame) -> tuple[Array, Array]:
     return rows - shift, shift
 
 
+def separate_moments(frame: pd.DataFrame, names: list[str]) -> GaussianStats:
+    """The mean and variance of each column from the rows that have it; nothing of pairs."""
+    rows, mean = centred_gaps(frame.reindex(columns=names))
+    n = float(len(rows))
+    there = np.maximum(np.isfinite(rows).sum(axis=0), 1)
+    variance = np.nansum(rows**2, axis=0) / there
+    return GaussianStats(n, mean, np.diag(n * variance), tuple(names), n)
+
+
 def summed_gaps(
     frames: Mapping[str, pd.DataFrame], names: tuple[str, ...], how: How, total: Sum, *, centred: bool
 ) -> Incomplete:
@@ -47,17 +59,28 @@ def summed_gaps(
     total : callable
         Sums statistics of the parties, under masks.
     centred : bool
-        Whether each party subtracts its own means.
+        Whether each party subtracts its own means. A column that is constant at a party says nothing there
+        then, and counts as missing.
     """
     rows: dict[str, Array] = {}
     for party, frame in frames.items():
         whole = frame.reindex(columns=list(names))
-        rows[party] = centred_gaps(whole)[0] if centred else whole.to_numpy(dtype=float)
+        rows[party] = whole.to_numpy(dtype=float)
+        if centred:
+            rows[party] = centred_gaps(whole)[0]
+            rows[party][:, constant_columns(whole)] = np.nan
 
     def ask(change: Statistic) -> GaussianStats:
         return total({party: change(own) for party, own in rows.items()})
 
     return incomplete_moments(ask, names, how, tolerance=_TOLERANCE, max_steps=_ROUNDS)
+
+
+def constant_columns(frame: pd.DataFrame) -> Mask:
+    """The columns that have one value, or none; indicators of a label only together."""
+    own = [str(name).partition("=")[0] for name in frame.columns]
+    varying = {name for name, values in zip(own, frame.nunique(), strict=True) if values > 1}
+    return np.array([name not in varying for name in own], dtype=bool)
 
 
 def gaps_by_party(frames: Mapping[str, pd.DataFrame], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,6 +91,11 @@ def gaps_by_party(frames: Mapping[str, pd.DataFrame], names: tuple[str, ...]) ->
         lost = dict.fromkeys(name.partition("=")[0] for name in names if name not in there)
         if lost:
             notes.append(f"{party} has no values of {', '.join(lost)}; the other parties have.")
+        varying = {name.partition("=")[0] for name in frame.columns if frame[name].nunique() > 1}
+        same = [name for name in dict.fromkeys(name.partition("=")[0] for name in names)
+                if name not in varying and name not in lost]  # fmt: skip
+        if same:
+            notes.append(f"{party} has no values of {', '.join(same)} that differ; the other parties have.")
     return tuple(notes)
 
 
@@ -76,10 +104,8 @@ def gaps_note(found: Incomplete, how: str) -> str:
     share = 1 - found.pairs.diagonal().sum() / (found.rows * len(found.pairs))
     early = "" if found.settled else ", which ended before it had settled"
     way = _WAYS[how].format(steps=found.steps) + early
-    return (
-        f"{share:.0%} of the values are missing. {way}; for edges the {found.rows:g} rows are worth about "
-        f"{found.stats.n:.0f} complete ones.{_apart(found)}"
-    )
+    worth = f"; for edges the {found.rows:g} rows are worth about {found.stats.n:.0f} complete ones"
+    return f"{share:.0%} of the values are missing. {way}{'' if how == MULTIPLE else worth}.{_apart(found)}"
 
 
 def _apart(found: Incomplete) -> str:

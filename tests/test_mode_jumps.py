@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from oracles import all_dags
+from polydag.arrays import Index
 from polydag.posterior import exact_posterior, mcmc_posterior
 from polydag.posterior.best_network import branch_and_cut as optimum
 from polydag.posterior.best_network.branch_and_cut import another_network, best_network
@@ -29,8 +29,6 @@ from polydag.posterior.orders.mode_jump_search import Mode, find_jumps, jumps_be
 from polydag.posterior.orders.mode_jumps import Layout, ModeJump
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.space import OrderSpace
-
-Index = NDArray[np.int64]
 
 
 @cache

@@ -37,7 +37,7 @@ class Curve(NamedTuple):
     points: list[Point]
 
 
-def arrange(graph: Graph) -> tuple[list[Box], list[Curve]]:
+def layered_layout(graph: Graph) -> tuple[list[Box], list[Curve]]:
     """The box of every node and the curve of every edge."""
     joined = graph.adjacency | graph.adjacency.T
     linked = np.flatnonzero(joined.any(axis=1))

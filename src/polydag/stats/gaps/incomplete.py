@@ -20,13 +20,11 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.stats.gaussian import GaussianStats
-from polydag.stats.rows import Array
 
-Mask = NDArray[np.bool_]
 How = Literal["testwise", "em"]
 Ask = Callable[[Callable[[Array], GaussianStats]], GaussianStats]
 MIN_PAIR = 3  # rows that a covariance needs
@@ -84,7 +82,7 @@ def incomplete_moments(
         covariance = np.outer(spread, spread) * correlation
 
         def asked(mean: Array, covariance: Array) -> GaussianStats:
-            inverse = _inverse(covariance, first.n)
+            inverse = inverse_covariance(covariance, first.n)
             return ask(lambda rows: expected((rows - centre) / scale, mean, inverse))
 
         for _ in range(max_steps):
@@ -134,7 +132,7 @@ def positive_definite(correlation: Array) -> Array:
 
 def expected(rows: Array, mean: Array, inverse: Array) -> GaussianStats:
     """The E step: expected moments of rows under a Gaussian with this mean and inverse covariance."""
-    from polydag.stats._incomplete_kernels import fill_expected
+    from polydag.stats.gaps._incomplete_kernels import fill_expected
 
     missing = ~np.isfinite(rows)
     R = np.ascontiguousarray(rows - mean)
@@ -147,7 +145,7 @@ def expected(rows: Array, mean: Array, inverse: Array) -> GaussianStats:
     return GaussianStats(n, mean + shift, centred.T @ centred + extra, names, n)
 
 
-def _inverse(covariance: Array, n: float) -> Array:
+def inverse_covariance(covariance: Array, n: float) -> Array:
     """The inverse covariance; of one that is nearly singular, with a row's worth of variance added."""
     values, vectors = np.linalg.eigh(covariance)
     more = 0.0 if values[0] > 1e-6 * values[-1] else values[-1] / n

@@ -1,0 +1,79 @@
+"""Messages as bytes: a description in JSON, then the arrays as they are; nothing is ever unpickled.
+
+Sizes are compared with the length of the bytes before an array is made of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polydag.errors import DataError
+from polydag.federated.protocol.messages import AnyArray, Message
+
+_TYPES = ("<f8", "<i8", "<u8", "<u4", "|u1", "|b1")
+_LONGEST_HEAD = 1 << 24
+_MOST_AXES = 8
+
+
+def packed(words: Mapping[str, Any], messages: Sequence[Message] = ()) -> bytes:
+    """Words and messages as bytes, the same for the same contents."""
+    listed, parts = [], []
+    for message in messages:
+        arrays = {name: np.asarray(message.arrays[name]) for name in sorted(message.arrays)}
+        little = {name: array.astype(array.dtype.newbyteorder("<")) for name, array in arrays.items()}
+        about = [[name, array.dtype.str, list(array.shape)] for name, array in little.items()]
+        listed.append(
+            {
+                "sender": message.sender,
+                "recipient": message.recipient,
+                "round": message.round,
+                "phase": message.phase,
+                "meta": dict(message.meta),
+                "arrays": about,
+            }
+        )
+        parts += [array.tobytes() for array in little.values()]
+    content = {"words": dict(words), "messages": listed}
+    head = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return b"".join([len(head).to_bytes(4, "big"), head, *parts])
+
+
+def unpacked(content: bytes) -> tuple[dict[str, Any], list[Message]]:
+    """The words and messages in bytes of unknown origin; a `DataError` says what is wrong with them."""
+    size = int.from_bytes(content[:4], "big")
+    if len(content) < 4 or size > min(_LONGEST_HEAD, len(content) - 4):
+        raise DataError("its contents are shorter than they say")
+    try:
+        head = json.loads(content[4 : 4 + size])
+        words, listed = dict(head["words"]), list(head["messages"])
+        start, messages = 4 + size, []
+        for each in listed:
+            arrays: dict[str, AnyArray] = {}
+            for name, kind, shape in each["arrays"]:
+                arrays[str(name)], start = _array(content, start, kind, shape)
+            meta = dict(each["meta"])
+            words_of = (each["sender"], each["recipient"], each["round"], each["phase"])
+            messages.append(Message(*words_of, arrays, meta))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"its contents cannot be read ({type(error).__name__})") from None
+    if start != len(content):
+        raise DataError("its contents are longer than they say")
+    return words, messages
+
+
+def _array(content: bytes, start: int, kind: Any, shape: Any) -> tuple[AnyArray, int]:
+    if kind not in _TYPES:
+        raise DataError(f"it holds an array of {kind!r}, which is not sent")
+    sizes = isinstance(shape, list) and len(shape) <= _MOST_AXES
+    if not sizes or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+        raise DataError("an array has no proper shape")
+    dtype = np.dtype(kind)
+    end = start + math.prod(shape) * dtype.itemsize
+    if end > len(content):
+        raise DataError(f"an array of shape {tuple(shape)} is longer than the file")
+    return np.frombuffer(content[start:end], dtype=dtype).reshape(shape), end

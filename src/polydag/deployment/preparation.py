@@ -1,0 +1,167 @@
+"""A site's rows as the study wants them, and checks of kinds, units, ranges and labels.
+
+The recipe is part of the study's description; a site whose table differs has a `recipe.toml` of its own in
+its kit, with [columns] in the same form, whose `from`, `factor`, `labels` and `na` prevail.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from polydag import data
+from polydag.deployment.description import Column, Description
+from polydag.deployment.learning import kinds_of, typed_levels
+from polydag.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from polydag.data import Table
+
+RECIPE = "recipe.toml"
+_OWN = ("from", "factor", "labels", "na")
+_MOST_OUTSIDE = 0.05  # share of a column's values that may lie outside the declared range
+_FACTORS = (10.0, 18.016, 38.67, 88.42, 88.57, 100.0, 1000.0, 1e6, 2.2046, 2.54, 0.4536, 7.5006, 4.184)
+
+
+def with_recipe(description: Description, kit: Path) -> Description:
+    """The description with a site's own recipe, where it has one."""
+    file = kit / RECIPE
+    if not file.exists():
+        return description
+    try:
+        given = tomllib.loads(file.read_text(encoding="utf-8")).get("columns", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file} cannot be read as TOML ({error}).") from None
+    columns = dict(description.columns)
+    for name, own in given.items():
+        if name not in columns:
+            raise UsageError(f"{file}: the study has no column {name}.")
+        if unknown := [key for key in own if key not in _OWN]:
+            raise UsageError(
+                f"{file}: {name}.{unknown[0]} is the study's matter; yours are {', '.join(_OWN)}."
+            )
+        columns[name] = Column.of(name, {**columns[name].to_json(), **own})
+    return dataclasses.replace(description, columns=columns)
+
+
+def prepared(description: Description, source: str, query: str | None = None) -> Table:
+    """The rows of a file or database as the study wants them; a `DataError` says what does not fit."""
+    missing: Any = description.missing
+    columns = description.columns
+    if not columns:
+        if description.filters:
+            raise UsageError("Filters need the study's columns: describe them with --columns.")
+        return data.read(source, missing=missing, query=query)
+    origin = {name: column.from_ or name for name, column in columns.items()}
+    kinds: Any = {origin[name]: column.kind for name, column in columns.items()}
+    codes = sorted({code for column in columns.values() for code in column.na})
+    wanted = None if description.filters else list(dict.fromkeys(origin.values()))
+    read = data.read(source, columns=wanted, kinds=kinds, missing="keep", na=codes, query=query)
+    frame = _filtered(read.frame, description.filters, read.source)
+    made = {name: _column(name, column, frame[origin[name]], read.source) for name, column in columns.items()}
+    table = data.from_frame(
+        pd.DataFrame(made), kinds=kinds_of(description), missing=missing, source=read.source
+    )
+    for name, column in columns.items():
+        if column.kind == "continuous" and column.range is not None:
+            _require_range(name, column, table.frame[name].to_numpy(dtype=float), read.source)
+    return dataclasses.replace(table, declared=frozenset(columns))
+
+
+def _filtered(frame: pd.DataFrame, filters: tuple[str, ...], source: str) -> pd.DataFrame:
+    """The rows that meet all conditions `COLUMN OPERATOR VALUE`; nothing else is ever evaluated."""
+    operators: dict[str, Any] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+    for text in filters:
+        words = text.split(maxsplit=2)
+        if len(words) != 3 or words[1] not in operators:
+            raise UsageError(f"The filter {text!r} is not COLUMN OPERATOR VALUE, such as 'age >= 18'.")
+        name, operator, word = words
+        if name not in frame:
+            raise DataError(f"{source} has no column {name}, which the study's filter {text!r} is about.")
+        numeric = pd.api.types.is_numeric_dtype(frame[name])
+        try:
+            value: Any = float(word) if numeric else word.strip("'\"")
+        except ValueError:
+            raise DataError(f"{source}: column {name} holds numbers, and the filter is {text!r}.") from None
+        column = frame[name] if numeric else frame[name].astype(str)
+        frame = frame[getattr(column, operators[operator])(value)]
+    return frame.reset_index(drop=True)
+
+
+def _column(name: str, column: Column, own: pd.Series[Any], source: str) -> pd.Series[Any]:
+    if column.kind == "continuous":
+        return own if column.factor == 1.0 else own.astype(float) * column.factor
+    words = own.map(_word, na_action="ignore").astype(object)
+    words = words.map(lambda word: column.labels.get(word, word), na_action="ignore")
+    if not column.levels:
+        return words
+    if unknown := sorted(set(words.dropna()) - set(column.levels)):
+        raise DataError(
+            f"{source}: column {name} has the label {unknown[0]!r}; the study's are "
+            f"{', '.join(column.levels)}. Translate it with labels in {RECIPE}."
+        )
+    typed = dict(zip(sorted(column.levels), column.levels, strict=True))
+    if isinstance(typed_levels(column.levels)[0], int):
+        return words.map(int, na_action="ignore")
+    return words.map(lambda word: typed[word], na_action="ignore")
+
+
+def _word(value: Any) -> str:
+    return str(int(value)) if isinstance(value, (float, np.floating)) and value == int(value) else str(value)
+
+
+def _require_range(name: str, column: Column, values: np.ndarray[Any, Any], source: str) -> None:
+    """Raise where numbers lie elsewhere than the study says, as they do in another unit."""
+    assert column.range is not None
+    low, high = column.range
+    values = values[np.isfinite(values)]
+    if not len(values) or ((values < low) | (values > high)).mean() <= _MOST_OUTSIDE:
+        return
+    middle = float(np.median(values))
+    hints = [
+        f"{'divided' if divide else 'multiplied'} by {factor:g} they would fit"
+        for factor in _FACTORS
+        for divide in (True, False)
+        if low <= (middle / factor if divide else middle * factor) <= high
+    ]
+    unit = f" {column.unit}" if column.unit else ""
+    hint = f"; {hints[0]}: are they in another unit?" if hints else "."
+    raise DataError(
+        f"{source}: column {name} should lie within {low:g} to {high:g}{unit}, and "
+        f"{((values < low) | (values > high)).mean():.0%} of its values do not{hint} Convert it with factor "
+        f"in {RECIPE}."
+    )
+
+
+def declared(table: Table) -> dict[str, Any]:
+    """What a site tells of its columns where the study leaves them open: names, kinds and labels."""
+    found: dict[str, Any] = {}
+    for name, kind in table.kinds.items():
+        levels = sorted({_word(value) for value in table.frame[name].dropna()}) if kind == "discrete" else []
+        found[name] = {"kind": kind, "levels": levels}
+    return found
+
+
+def agreed_columns(each: dict[str, dict[str, Any]]) -> dict[str, Column]:
+    """The study's columns, where the sites' join files decide: those of all, with the labels of all."""
+    (first, names), *others = each.items()
+    remedy = "Describe the study's columns with --columns when it is made."
+    columns = {}
+    for name, own in names.items():
+        levels = set(own["levels"])
+        for site, found in others:
+            if set(found) != set(names):
+                odd = sorted(set(found) ^ set(names))[0]
+                raise DataError(f"{first} and {site} have different columns: {odd} is at one only. {remedy}")
+            if found[name]["kind"] != own["kind"]:
+                raise DataError(
+                    f"Column {name} is {own['kind']} at {first} and {found[name]['kind']} at {site}. {remedy}"
+                )
+            levels |= set(found[name]["levels"])
+        columns[name] = Column(own["kind"], levels=tuple(sorted(levels)))
+    return columns

@@ -1,0 +1,331 @@
+"""A site's endpoint: it joins a study, and answers the coordinator's envelopes.
+
+The site's own folder (`home`) holds its identity, its ledger over all studies, and the state of the current
+one; nobody but the owner can read it. The kit holds the study's description and the site's settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polydag import sealed_files
+from polydag.deployment import envelopes
+from polydag.deployment.description import Description, Signed
+from polydag.deployment.envelopes import Header
+from polydag.deployment.learning import own_side
+from polydag.deployment.packing import packed, unpacked
+from polydag.deployment.preparation import declared, prepared, with_recipe
+from polydag.errors import DataError, UsageError
+from polydag.federated.methods.registry import METHODS
+from polydag.federated.protocol.messages import ANSWER, ASK, COORDINATOR, REFUSED, Message
+from polydag.federated.protocol.programs import Ask
+from polydag.federated.protocol.storage.site_folder import IDENTITY, SiteFolder
+from polydag.privacy import policy as policies
+from polydag.privacy.masking.identities import Identity, kept_identity
+from polydag.privacy.masking.keystreams import derive_key
+from polydag.privacy.policy import Policy
+from polydag.studies.plan import plan_of
+
+KIT, SETTINGS, FINAL, CURRENT = "kit.json", "site.json", "final.json", "study.json"
+MIN_ROWS = 10
+
+
+def encryption_keys(identity: Identity) -> tuple[bytes, bytes]:
+    """The X25519 key that belongs to an identity: its private and its public part."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    private = derive_key(identity.secret, "encryption")
+    return private, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to be sent."""
+
+    name: str
+    content: bytes
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON for the owner alone, completely or not at all."""
+    sealed_files.replace_file(path, json.dumps(content, indent=1).encode() + b"\n", private=True)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in a file that polydag wrote."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}).") from None
+
+
+class SiteEndpoint:
+    """A site that has its kit.
+
+    Parameters
+    ----------
+    kit : path
+        The folder with the study's description for this site.
+    """
+
+    def __init__(self, kit: str | Path) -> None:
+        self.kit = Path(kit)
+        if not (self.kit / KIT).is_file():
+            raise UsageError(f"{self.kit} is no site's kit: {KIT} is missing in it.")
+        content = read_json(self.kit / KIT)
+        self.signed = Signed.of(content["study"])
+        self.name, self._token = str(content["site"]), str(content["token"])
+        self.notes: tuple[str, ...] = ()
+        self.refusals: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the owner said on joining."""
+        if not (self.kit / SETTINGS).is_file():
+            raise UsageError(f"{self.name} has not joined: run polydag site join {self.kit} --data FILE.")
+        found: dict[str, Any] = read_json(self.kit / SETTINGS)
+        return found
+
+    @property
+    def home(self) -> Path:
+        """The site's own folder."""
+        return Path(self.settings["home"])
+
+    @property
+    def identity(self) -> Identity:
+        """The site's identity."""
+        return kept_identity(self.home / IDENTITY)
+
+    def join(
+        self,
+        source: str,
+        home: str | Path,
+        *,
+        query: str | None = None,
+        abandon: bool = False,
+        solvable: bool = False,
+    ) -> File:
+        """Check the data and join; returns the file for the coordinator.
+
+        Reasons that do not depend on the data, those of the owner's policy, are sent to the coordinator.
+        Without a policy file, `solvable` is what the owner allows (see `polydag.privacy.policy.Policy`).
+        """
+        folder = Path(home)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)
+        except OSError as error:
+            raise DataError(f"{folder} cannot be written: {error.strerror or error}.") from error
+        identity = kept_identity(folder / IDENTITY)
+        self._require_idle(folder, abandon=abandon)
+        description = self.signed.description
+        policy = self._policy(folder, solvable=solvable)
+        refusal = self._policy_problem(description, policy)
+        words: dict[str, Any] = {"token": self._token, "key": encryption_keys(identity)[1].hex()}
+        if refusal:
+            words["refused"] = refusal
+        else:
+            table = prepared(with_recipe(description, self.kit), source, query)
+            if table.n < (least := policy.min_rows):
+                raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
+            words["columns"] = declared(table) if not description.columns else {}
+            place = {"data": source, "query": query, "home": str(folder.resolve())}
+            write_json(self.kit / SETTINGS, {**place, "solvable": solvable})
+        return self._file(envelopes.JOIN, 0, words, [], identity)
+
+    def _require_idle(self, home: Path, *, abandon: bool) -> None:
+        known = home / CURRENT
+        if not known.is_file():
+            return
+        other = read_json(known)
+        if other["study"] == self.signed.study or other["finished"]:
+            return
+        if not abandon:
+            raise UsageError(
+                f"{home} is in the middle of study {other['study'][:12]}…. Finish it, or give it up with "
+                "--abandon: what has left the site stays in its ledger."
+            )
+        write_json(known, {**other, "finished": True})
+
+    @staticmethod
+    def _policy(home: Path, *, solvable: bool) -> Policy:
+        if (home / policies.FILE).is_file():
+            return policies.read_policy(home)
+        return Policy(min_rows=MIN_ROWS, solvable=solvable)
+
+    @staticmethod
+    def _policy_problem(description: Description, policy: Policy) -> str | None:
+        """What in the study's description the owner's policy does not allow."""
+        privacy = plan_of(description.config).privacy
+        assert privacy is not None
+        if len(description.sites) < policy.min_sites and privacy.masked:
+            return f"its policy asks for sums over at least {policy.min_sites} sites"
+        if policy.budget is not None and privacy.epsilon is None:
+            return "its policy allows numbers with noise only: the study needs epsilon"
+        if policy.budget is not None and (privacy.epsilon or 0) > policy.budget.epsilon:
+            return f"its policy allows epsilon up to {policy.budget.epsilon:g}"
+        if privacy.quorum is not None and privacy.quorum < policy.quorum:
+            return f"its policy asks for a quorum of {policy.quorum}"
+        if policy.solvable or not privacy.masked or privacy.epsilon is not None:
+            return None
+        config = description.config
+        if config.method in METHODS:
+            return (
+                f"its owner does not allow {config.method}, whose sums over many rounds can be solved for "
+                "single sites (solvable): use a learner of moments, such as boss, or epsilon"
+            )
+        if config.site_effects == "random":
+            return (
+                "its owner does not allow site_effects='random', whose sums can be solved for single sites' "
+                "means (solvable): use 'means' or 'none'"
+            )
+        return None
+
+    def preview(self, envelope: bytes) -> list[str]:
+        """What would leave if a question were answered, in words; nothing leaves, and nothing is stored."""
+        header, words, messages = self._opened(envelope)
+        _, description = self._final(words)
+        found = [f"Question {header.number} of the study {self.signed.study[:12]}…, from the coordinator."]
+        if not (self.home / policies.FILE).is_file():
+            found.append(
+                f"There is no {policies.FILE} in {self.home}: who the other sites are is what the "
+                "coordinator says."
+            )
+        for message in messages:
+            if message.phase == ASK:
+                found += self._asked_in_words(message, description)
+            elif message.phase == ANSWER:
+                found.append("The study is finished. Nothing leaves.")
+            else:
+                found.append(f"{message.phase}: keys for masked sums, which say nothing about rows.")
+        return found
+
+    def _asked_in_words(self, message: Message, description: Description) -> list[str]:
+        side = self._side(description)
+        over = message.meta.get("over")
+        under = (
+            f"masked: only their sum over {', '.join(over)} can be read" if over else "IN THE OPEN, unmasked"
+        )
+        state: dict[str, Any] = {}
+        meta = {name: value for name, value in message.meta.items() if name != "task"}
+        lines = [
+            f"It asks for {message.meta.get('task')!r} of {side.n_rows:g} rows and the columns "
+            f"{', '.join(side.names)}."
+        ]
+        if hasattr(side, "noise"):
+            return [*lines, f"Numbers leave with noise, {under}."]
+        ask = Ask(str(message.meta.get("task", "")), message.arrays, meta)
+        try:
+            if why := side.objection(state, ask):
+                return [*lines, f"It would be refused: {why}."]
+            _, arrays = side.answer(state, ask)
+        except DataError as error:
+            return [*lines, f"It would be refused: {error}"]
+        except KeyError:
+            return [*lines, f"What leaves depends on earlier rounds; {under}."]
+        return [
+            *lines,
+            f"These arrays leave, {under}:",
+            *(
+                f"  {name}: {'×'.join(map(str, array.shape)) or '1'} numbers"
+                f"{f', from {array.min():.4g} to {array.max():.4g}' if array.size else ''}"
+                for name, array in arrays.items()
+            ),
+        ]
+
+    def receive(self, envelope: bytes) -> File | None:
+        """Answer a question; the answer is on the disk before it is returned. None where there is none."""
+        header, words, messages = self._opened(envelope)
+        final, description = self._final(words, keep=True)
+        privacy = plan_of(description.config).privacy
+        assert privacy is not None
+        directory = {name: bytes.fromhex(key) for name, key in final["directory"].items()}
+        policy = self._policy(self.home, solvable=bool(self.settings.get("solvable", False)))
+        for name, key in policy.directory.items():
+            if directory.get(name, key) != key:
+                raise DataError(f"the identity of {name} is not the one in {self.home / policies.FILE}")
+        if directory[self.name] != self.identity.public:
+            raise DataError("the coordinator has another identity for this site")
+        policy = dataclasses.replace(policy, directory={**directory, COORDINATOR: self.signed.coordinator})
+        if policy.budget is None and privacy.allowance is not None:
+            policy = dataclasses.replace(policy, budget=privacy.allowance)
+        side = self._side(description)
+        with SiteFolder(self.home, self.name, side, policy, masked=privacy.masked) as folder:
+            if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
+                self._require_idle(self.home, abandon=False)
+                folder.begin_study()
+                write_json(self.home / CURRENT, {"study": self.signed.study, "finished": False})
+            replies = folder.step(messages)
+            if folder.state.phase == ANSWER and folder.state.round:
+                write_json(self.home / CURRENT, {"study": self.signed.study, "finished": True})
+            self.notes = folder.state.notes
+            self.refusals = folder.state.refusals
+        if any(reply.phase == REFUSED for reply in replies):
+            replies = [reply for reply in replies if reply.phase == REFUSED][-1:]
+        if not replies:
+            return None
+        return self._file(envelopes.ANSWER, header.number, {}, replies, self.identity)
+
+    def _current(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self.home / CURRENT)
+        return found
+
+    @property
+    def finished(self) -> bool:
+        """Whether the study has ended here."""
+        if not (self.kit / SETTINGS).is_file() or not (self.home / CURRENT).is_file():
+            return False
+        current = self._current()
+        return bool(current["study"] == self.signed.study and current["finished"])
+
+    def _side(self, description: Description) -> Any:
+        settings = self.settings
+        own = with_recipe(description, self.kit)
+        return own_side(description, self.name, prepared(own, settings["data"], settings.get("query")))
+
+    def _opened(self, envelope: bytes) -> tuple[Header, dict[str, Any], list[Message]]:
+        header = envelopes.header_of(envelope)
+        expected = Header(
+            self.signed.study,
+            envelopes.QUESTION,
+            header.number,
+            COORDINATOR,
+            self.name,
+            self.signed.coordinator.hex(),
+        )
+        private, _ = encryption_keys(self.identity)
+        words, messages = unpacked(envelopes.opened(envelope, expected=expected, private=private))
+        return header, words, messages
+
+    def _final(self, words: dict[str, Any], *, keep: bool = False) -> tuple[dict[str, Any], Description]:
+        """The final description and the directory, as the first question brought them."""
+        path = self.kit / FINAL
+        if path.is_file():
+            stored: dict[str, Any] = read_json(path)
+            if words.get("final", stored) != stored:
+                raise DataError("the coordinator sends another description than before")
+        elif "final" not in words:
+            raise DataError("an earlier question is missing: it brings the study's columns and identities")
+        else:
+            stored = words["final"]
+        final = Signed.of(stored["study"])
+        if (final.coordinator, final.nonce) != (self.signed.coordinator, self.signed.nonce):
+            raise DataError("the description is not that of this study")
+        first = self.signed.description
+        open_columns = dataclasses.replace(final.description, columns=first.columns)
+        if open_columns != first or (first.columns and final.description != first):
+            raise DataError("the description was changed after this site had joined")
+        if keep and not path.is_file():
+            write_json(path, stored)
+        return stored, final.description
+
+    def _file(
+        self, kind: str, number: int, words: dict[str, Any], messages: list[Message], identity: Identity
+    ) -> File:
+        header = Header(self.signed.study, kind, number, self.name, COORDINATOR, identity.public.hex())
+        content = packed(words, messages)
+        return File(header.file_name, envelopes.sealed(header, content, identity, self.signed.encryption))

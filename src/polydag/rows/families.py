@@ -1,0 +1,66 @@
+"""Moments for scores of families, where variables differ in what their rows are worth.
+
+A property of the group, such as the size of a school, has one value for each group: what explains it is
+judged by as many rows as there are groups, and single rows cannot be its causes.
+
+Where columns differ in how alike linked rows are, each has a strength of its own on the common structure:
+`ε_j ~ N(0, ω_j² Σ(s_j))`. Given a graph, s_j has the highest restricted likelihood of column j given its
+parents, and the family of j is scored by rows whitened by `Σ(s_j)`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polydag.arrays import Array, Mask
+from polydag.rows.decorrelation import Decorrelation
+from polydag.rows.linked_table import LinkedTable
+from polydag.rows.structures.by_column import column_strengths
+from polydag.rows.structures.exchangeable import Exchangeable
+from polydag.rows.structures.likelihood import Columns
+from polydag.stats import ByNode, GaussianStats
+
+DIFFER = 0.01  # the level at which columns are taken to differ
+
+
+def family_moments(found: Decorrelation, strengths: Array | None = None) -> GaussianStats | ByNode:
+    """The moments of decorrelated rows; for properties of the group, those of one row for each group.
+
+    With `strengths`, each other column's family has rows that are decorrelated by its own.
+    """
+    table, common = found.table, found.moments()
+    parts: dict[str, GaussianStats] = {}
+    if table.group_level.any():
+        groups = group_moments(table)
+        parts = {name: groups for name, same in zip(table.names, table.group_level, strict=True) if same}
+    if strengths is not None:
+        own = zip(table.names, strengths, strict=True)
+        parts |= {name: found.moments_at(float(value)) for name, value in own if name not in parts}
+    return ByNode(common, parts) if parts else common
+
+
+def strengths_given(found: Decorrelation, dag: Mask) -> Array:
+    """Each column's own strength given its parents in a DAG, `dag[i, j]` being the edge `i -> j`."""
+    table, layout = found.table, found.precision.layout
+    ones = np.ones((layout.n, 1))
+    Z = ones if table.covariates is None else np.concatenate([ones, table.covariates], axis=1)
+    X = table.values[layout.order]
+    return column_strengths(Columns(X / X.std(axis=0), Z[layout.order], dag.T), Exchangeable(layout))
+
+
+def group_moments(table: LinkedTable) -> GaussianStats:
+    """The moments of one row for each group; columns of single rows are zero there and explain nothing."""
+    first, group, sizes = np.unique(
+        table.links.components, return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    values = np.where(table.group_level, table.values[first], 0.0)
+    if table.covariates is None:
+        return GaussianStats.from_data(values, names=table.names)
+    sums = np.zeros((len(first), table.covariates.shape[1]))
+    np.add.at(sums, group, table.covariates)
+    Z = np.concatenate([np.ones((len(first), 1)), sums / sizes[:, None]], axis=1)
+    Q, _ = np.linalg.qr(Z)
+    values = values - Q @ (Q.T @ values)
+    own = GaussianStats.from_data(values, names=table.names)
+    n = len(first) - np.linalg.matrix_rank(Z) + 1
+    return GaussianStats(float(n), own.mean, own.scatter, own.names, float(n))

@@ -1,0 +1,1 @@
+"""Rows with missing values: their moments, and draws of what is missing."""

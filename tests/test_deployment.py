@@ -1,0 +1,159 @@
+"""Sites and a coordinator that run apart: the endpoints agree with parties in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from polydag import simulate, studies
+from polydag.cli.main import app
+from polydag.deployment import envelopes
+from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
+from polydag.deployment.description import described
+from polydag.deployment.site import SiteEndpoint
+from polydag.errors import DataError
+from polydag.studies.config.shapes import PartiesConfig
+from polydag.studies.result import Result
+
+SITES = ("north", "south", "west")
+
+
+def tables(folder: Path, seed: int = 1) -> dict[str, Path]:
+    dag = simulate.dag(5, n_edges=5, random_state=seed)
+    rows = simulate.linear(dag, n=150, random_state=seed)
+    files = {}
+    for number, site in enumerate(SITES):
+        files[site] = folder / f"{site}.csv"
+        rows[50 * number : 50 * (number + 1)].to_csv(files[site], index=False)
+    return files
+
+
+def run_apart(folder: Path, files: dict[str, Path], config: PartiesConfig) -> Result:
+    """All rounds of a study, each step by an endpoint that reads its state from the disk."""
+    study = folder / "study"
+    kits = new_study(study, described(config, None, "error"), folder)
+    inbox = [
+        SiteEndpoint(kit).join(str(files[site]), folder / f"home-{site}", solvable=True).content
+        for site, kit in zip(SITES, kits, strict=True)
+    ]
+    for _ in range(1000):
+        coordinator = CoordinatorEndpoint(study)
+        assert coordinator.receive(inbox) == []
+        questions = coordinator.questions()
+        inbox = []
+        for kit, question in zip(kits, questions, strict=False):
+            answer = SiteEndpoint(kit).receive(question.content)
+            inbox += [] if answer is None else [answer.content]
+        if coordinator.finished:
+            return coordinator.result()
+    raise AssertionError("the study does not end")
+
+
+def config_of(method: str, **settings: object) -> PartiesConfig:
+    return PartiesConfig(SITES, method=method, seed=3, settings=settings)
+
+
+@pytest.mark.parametrize("method", ["boss", "admm"])
+def test_masked_sums_give_the_graph_of_one_process(tmp_path: Path, method: str) -> None:
+    files = tables(tmp_path)
+    apart = run_apart(tmp_path, files, config_of(method))
+    together = studies.run(PartiesConfig(tuple(map(str, files.values())), method=method, seed=3))
+    np.testing.assert_array_equal(apart.graph.adjacency, together.graph.adjacency)
+
+
+@pytest.mark.parametrize(
+    ("method", "effects", "refused"),
+    [
+        ("admm", "means", "its owner does not allow admm"),
+        ("boss", "random", "its owner does not allow site_effects='random'"),
+        ("boss", "means", None),
+    ],
+)
+def test_sums_that_can_be_solved_are_joined_only_if_the_owner_allows_it(
+    tmp_path: Path, method: str, effects: str, refused: str | None
+) -> None:
+    files = tables(tmp_path)
+    config = PartiesConfig(SITES, method=method, seed=3, site_effects=effects)
+    kits = new_study(tmp_path / "study", described(config, None, "error"), tmp_path)
+    joined = [
+        SiteEndpoint(kit).join(str(files[site]), tmp_path / f"home-{site}").content
+        for site, kit in zip(SITES, kits, strict=True)
+    ]
+    coordinator = CoordinatorEndpoint(tmp_path / "study")
+    if refused is None:
+        assert coordinator.receive(joined) == []
+        return
+    with pytest.raises(DataError, match=f"north does not take part: {refused}"):
+        coordinator.receive(joined)
+
+
+def test_altered_foreign_and_repeated_files_are_refused_or_ignored(tmp_path: Path) -> None:
+    files = tables(tmp_path)
+    study, other = tmp_path / "study", tmp_path / "other"
+    kits = new_study(study, described(config_of("boss"), None, "error"), tmp_path)
+    new_study(other, described(config_of("boss"), None, "error"), tmp_path / "others")
+    joined = [
+        SiteEndpoint(kit).join(str(files[site]), tmp_path / f"home-{site}").content
+        for site, kit in zip(SITES, kits, strict=True)
+    ]
+    (foreign,) = CoordinatorEndpoint(other).receive(joined[:1])
+    assert "belongs to the study" in foreign
+    coordinator = CoordinatorEndpoint(study)
+    for place in (0, 9, 40, len(joined[0]) // 2, len(joined[0]) - 1):
+        altered = bytearray(joined[0])
+        altered[place] ^= 1
+        assert len(coordinator.receive([bytes(altered)])) == 1
+    for malformed in (
+        b"",
+        b"POLYDAG1",
+        b"\x80\x04.",
+        b"PK\x03\x04" + bytes(100),
+        b"POLYDAG1" + b"\xff" * 200,
+    ):
+        assert len(coordinator.receive([malformed])) == 1
+    assert coordinator.waits_for == SITES
+    assert coordinator.receive([*joined, *joined]) == []
+    question = {envelopes.header_of(file.content).recipient: file for file in coordinator.questions()}
+    north, south = SiteEndpoint(kits[0]), SiteEndpoint(kits[1])
+    with pytest.raises(DataError, match="meant for north, not for south"):
+        south.receive(question["north"].content)
+    first, again = (north.receive(question["north"].content) for _ in range(2))
+    assert first is not None
+    assert again is not None
+    assert coordinator.receive([first.content, again.content]) == []
+    assert coordinator.waits_for == SITES[1:]
+
+
+def test_the_commands_go_from_three_tables_to_a_run_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def polydag(*words: str) -> str:
+        done = CliRunner().invoke(app, list(words))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    polydag("federation", "init", "study", "--sites", ",".join(SITES), "--method", "boss", "--seed", "3")
+    for site in SITES:
+        polydag("site", "join", f"kit-{site}", "--data", str(files[site]), "--home", f"home-{site}")
+    polydag("coordinator", "advance", "study", *(f"join-{site}.polydag" for site in SITES))
+    for number in (1, 2):
+        for site in SITES:
+            question = f"study/questions/question-{number}-{site}.polydag"
+            assert f"Question {number}" in polydag("site", "preview", f"kit-{site}", question)
+            polydag("site", "answer", f"kit-{site}", question)
+        polydag("coordinator", "advance", "study", *(f"answer-{number}-{site}.polydag" for site in SITES))
+    polydag(
+        "fit",
+        "--as",
+        "parties",
+        *map(str, files.values()),
+        *["--method", "boss", "--seed", "3", "--out", "one"],
+    )
+    assert (tmp_path / "study/run/graph.json").read_text() == (tmp_path / "one/graph.json").read_text()
+    assert "150 rows" in (tmp_path / "study/run/summary.txt").read_text()
