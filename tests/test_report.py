@@ -187,7 +187,7 @@ def test_trust_names_what_is_known_against_a_run() -> None:
     result = {
         "n": 40,
         "converged": False,
-        "measures": {"varsortability": 0.97, "effective_n": 12.0},
+        "measures": {"varsortability": 0.97, "decorrelated_n": 12.0},
         "notes": ["A note."],
     }
     files = graph_files(

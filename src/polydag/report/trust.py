@@ -66,13 +66,11 @@ def _sample(result: dict[str, Any], graph: Graph) -> list[tuple[str, str]]:
     n = number(result.get("n"))
     if n is None or not graph.n_nodes:
         return []
-    each = n / graph.n_nodes
-    effective = number(result.get("measures", {}).get("effective_n"))
+    worth = number(result.get("measures", {}).get("decorrelated_n")) or n
     text = f"{n:,.0f} rows for {graph.n_nodes} variables."
-    if effective is not None and effective < n:
-        text = f"{text[:-1]}; linked rows carry as much information as {effective:,.0f} independent ones."
-        each = effective / graph.n_nodes
-    if each < _FEW_ROWS:
+    if worth < n:
+        text = f"{text[:-1]}; decorrelated, they are worth {worth:,.0f} independent ones."
+    if worth / graph.n_nodes < _FEW_ROWS:
         return [(WARNING, f"{text} That is few: expect missing edges, and trust strong ones only.")]
     return [(REMARK, text)]
 
