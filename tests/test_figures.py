@@ -79,6 +79,15 @@ def test_convergence_and_matrix() -> None:
         figure(graph_files(CHAIN), "convergence")
 
 
+def test_a_matrix_is_ordered_by_structure_and_named_after_what_it_shows() -> None:
+    graph = Graph.from_edges(["effect", "alone", "cause"], [("cause", "effect")])
+    for kind in ("probability", "frequency"):
+        rows = f"a,b,adjacent,forward,backward,kind\ncause,effect,1.0,0.9,0.1,{kind}\n"
+        picture = figure(graph_files(graph, **{"pairs.csv": rows}), "matrix")
+        assert f"{kind} of each edge" in picture
+        assert picture.index(">cause<") < picture.index(">effect<") < picture.index(">alone<")
+
+
 @pytest.mark.parametrize("kind", ["graph", "matrix"])
 def test_figures_are_as_wide_as_asked(kind: str, tmp_path: Path) -> None:
     picture = figure(graph_files(CHAIN), kind)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 
+_LISTED = 12  # names in a message
+
 
 def require_same_names(true: Sequence[str], other: Sequence[str], what: str) -> None:
     """Raise `DataError` with the names that only one of the two has."""
@@ -14,11 +16,16 @@ def require_same_names(true: Sequence[str], other: Sequence[str], what: str) -> 
     missing = [name for name in true if name not in in_other]
     extra = [name for name in other if name not in in_true]
     if missing or extra:
-        differences = [f"{what} lacks {', '.join(missing)}"] if missing else []
-        differences += [f"the true graph lacks {', '.join(extra)}"] if extra else []
+        differences = [f"{what} lacks {_listed(missing)}"] if missing else []
+        differences += [f"the true graph lacks {_listed(extra)}"] if extra else []
         raise DataError(
             f"{what.capitalize()} and the true graph must have the same nodes: {'; '.join(differences)}."
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def aligned(true: Graph, estimate: Graph) -> Graph:

@@ -14,7 +14,7 @@ from polydag.graph import Graph
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.line_and_box_charts import Curve, CurvePanel, curve_charts
 from polydag.report.course import charts, traces
-from polydag.report.layout import strength
+from polydag.report.layout import layout_of, matrix_order, strength
 from polydag.report.pairs import Pairs, pairs_of
 from polydag.report.run_files import GRAPH, TRUTH, RunFiles
 from polydag.report.view import read_graph
@@ -43,11 +43,14 @@ def figure(
     if kind == "roc":
         return _roc(graph, found, truth or read_graph(files, TRUTH))
     part = chosen_part(graph, found, top=top, nodes=nodes, neighbours=neighbours)
+    if kind == "matrix":
+        chosen = set(part.names)
+        order = matrix_order(graph, layout_of(graph, found))
+        part = part.reorder([name for k in order if (name := graph.names[k]) in chosen])
     inside = [graph.index(name) for name in part.names]
     P = directions(graph, found)
-    if kind == "matrix":
-        return _matrix(part, None if P is None else P[np.ix_(inside, inside)])
-    return plot.svg(part, None if P is None else P[np.ix_(inside, inside)])
+    P = None if P is None else P[np.ix_(inside, inside)]
+    return _matrix(part, found.kind, P) if kind == "matrix" else plot.svg(part, P)
 
 
 def directions(graph: Graph, found: Pairs) -> Array | None:
@@ -91,9 +94,9 @@ def chosen_part(
     return Graph(A[where], names, np.where(A, graph.weights, 0.0)[where])
 
 
-def _matrix(graph: Graph, P: Array | None) -> str:
+def _matrix(graph: Graph, kind: str, P: Array | None) -> str:
     if P is not None:
-        return heat_maps(graph.names, [Map("probability", P)])
+        return heat_maps(graph.names, [Map(f"{kind} of each edge", P)])
     largest = float(np.abs(graph.weights).max(initial=0.0)) or 1.0
     return heat_maps(graph.names, [Map(f"weight / {largest:.3g}", graph.weights / largest, signed=True)])
 

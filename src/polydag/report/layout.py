@@ -63,6 +63,16 @@ def layout_of(graph: Graph, found: Pairs) -> Layout | None:
     return Layout([[round(float(v), _DECIMALS) for v in box] for box in boxes], bends, first)
 
 
+def matrix_order(graph: Graph, layout: Layout | None) -> list[int]:
+    """Nodes for a matrix: connected parts together, the largest first, each from top to bottom."""
+    from scipy.sparse.csgraph import connected_components
+
+    _, part = connected_components(graph.adjacency, directed=False)
+    size = np.bincount(part) if len(part) else part
+    place = [(box[1], box[0]) for box in layout.boxes] if layout else [(0.0, k) for k in range(graph.n_nodes)]
+    return sorted(range(graph.n_nodes), key=lambda i: (-size[part[i]], part[i], *place[i]))
+
+
 def _drawn(graph: Graph, found: Pairs, first: list[int]) -> Graph:
     """A DAG of the pairs of the first view: those without a direction follow the order of the others."""
     order = orientation.topological_order(_directed(graph)) or range(graph.n_nodes)

@@ -11,7 +11,7 @@ from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.report import course
-from polydag.report.layout import layout_of
+from polydag.report.layout import layout_of, matrix_order
 from polydag.report.naive import naive_view
 from polydag.report.pairs import LEAST, PROBABILITY, Pair, Pairs, pairs_of
 from polydag.report.run_files import GRAPH, LOG, NAIVE, RESULT, TRUTH, Row, RunFiles, number
@@ -125,7 +125,7 @@ def _graph(name: str, graph: Graph, found: Pairs) -> View:
         "kind": found.kind,
         "pairs": [_short(pair) for pair in found.pairs],
         "layout": None if layout is None else layout._asdict(),
-        "order": _order(graph, layout.boxes if layout else None),
+        "order": matrix_order(graph, layout),
     }
 
 
@@ -135,16 +135,6 @@ def _short(pair: Pair) -> list[float | None]:
     while values[-1] is None:
         values.pop()
     return [int(v) if v is not None and v == int(v) else v for v in values]
-
-
-def _order(graph: Graph, boxes: list[list[float]] | None) -> list[int]:
-    """Nodes for the matrix: connected parts together, the largest first, each from top to bottom."""
-    from scipy.sparse.csgraph import connected_components
-
-    _, part = connected_components(graph.adjacency, directed=False)
-    size = np.bincount(part) if len(part) else part
-    place = [(box[1], box[0]) for box in boxes] if boxes else [(0.0, float(i)) for i in range(graph.n_nodes)]
-    return sorted(range(graph.n_nodes), key=lambda i: (-size[part[i]], part[i], *place[i]))
 
 
 def _tasks(files: RunFiles, mean: Graph) -> list[View]:
