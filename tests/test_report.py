@@ -19,6 +19,7 @@ from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.plot.packing import packed
 from polydag.report import RunFiles, page, read_folder, view_of
+from polydag.report.course import charts
 from polydag.report.pairs import pairs_of
 from polydag.report.server import serving
 from polydag.report.trust import ASSUMPTIONS
@@ -295,3 +296,11 @@ def test_traces_are_those_of_the_least_certain_edges(tmp_path: Path) -> None:
     assert len(charts) > 1
     assert f"R-hat {worst:.2f}" in charts[1]["title"]
     assert [line["label"] for line in charts[0]["lines"]] == ["chain 1", "chain 2"]
+
+
+def test_restarts_of_a_search_run_side_by_side() -> None:
+    history = "start,sweep,moves,score\n1,1,9,-20\n1,2,3,-12\n2,1,8,-15\n2,2,4,-11\n"
+    found = charts(graph_files(Graph.from_edges("ab", ["ab"]), **{"history.csv": history}))
+    assert [(chart["title"], chart["x"]) for chart in found] == [("moves", "sweep"), ("score", "sweep")]
+    assert [(line["label"], line["y"]) for line in found[1]["lines"]] == [
+        ("start 1", [-20.0, -12.0]), ("start 2", [-15.0, -11.0])]  # fmt: skip

@@ -7,7 +7,11 @@ from typing import Any
 
 from polydag.report.run_files import Row, RunFiles, number
 
-_X = ("round", "n_iter", "iteration", "step", "steps", "k")  # what a horizontal axis may be
+_X = ("round", "n_iter", "iteration", "sweep", "level", "step", "steps", "k")  # what a horizontal axis may be
+_SIDE_BY_SIDE = {
+    "lambda_": "λ = {:.3g}",
+    "start": "start {:.0f}",
+}  # what several passes over that axis differ in
 _MOST_POINTS = 400
 _MOST_CLUSTERS = 500
 _CLUSTER = ("rows", "correlation", "correlation_after", "effective_n", "decorrelated_n")
@@ -40,7 +44,7 @@ def charts(files: RunFiles) -> list[dict[str, Any]]:
     return [
         {"title": _title(name), "x": axis or "step", "lines": lines}
         for name in columns
-        if name != axis and len(lines := _lines(lanes, name, axis))
+        if name not in (axis, "start") and len(lines := _lines(lanes, name, axis))
     ]
 
 
@@ -125,13 +129,14 @@ def _numeric(rows: list[Row], name: str) -> bool:
 
 
 def _lanes(rows: list[Row], axis: str) -> dict[str, list[Row]]:
-    """Rows by penalty where several penalties share the rounds; otherwise all rows."""
+    """Rows by penalty or start where several of them share the rounds; otherwise all rows."""
     positions = [row[axis] for row in rows] if axis else []
-    if "lambda_" not in rows[0] or len(set(positions)) == len(rows) or not axis:
+    by = next((name for name in _SIDE_BY_SIDE if name in rows[0] and number(rows[0][name]) is not None), "")
+    if not by or len(set(positions)) == len(rows) or not axis:
         return {"": rows}
     lanes: dict[str, list[Row]] = {}
     for row in rows:
-        lanes.setdefault(f"λ = {number(row['lambda_']) or 0.0:.3g}", []).append(row)
+        lanes.setdefault(_SIDE_BY_SIDE[by].format(number(row[by]) or 0.0), []).append(row)
     return lanes
 
 
