@@ -223,7 +223,8 @@ def test_containers_of_the_same_numbers_give_the_same_graph() -> None:
     for case in ("list", "arrow table", "arrow batch", "foreign", "nullable", "decimals", "object columns"):
         found = GES().fit(CASES[case])
         assert (found.graph_.adjacency == expected.graph_.adjacency).all(), case
-    polars = pytest.importorskip("polars")
+    import polars
+
     found = GES().fit(polars.from_arrow(pa.table(FRAME)))
     assert (found.graph_.adjacency == expected.graph_.adjacency).all()
     with pytest.raises(DataError, match=r"lazy frame.*collect"):
