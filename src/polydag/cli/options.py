@@ -27,6 +27,14 @@ class MissingChoice(StrEnum):
     multiple = "multiple"
 
 
+class Approve(StrEnum):
+    """When the owner of a site is asked."""
+
+    once = "once"
+    always = "always"
+    ask = "ask"
+
+
 OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no remarks.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]

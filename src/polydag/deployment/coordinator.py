@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,25 @@ if TYPE_CHECKING:
     from polydag.privacy.settings import Privacy
 
 STUDY, PRIVATE, JOINED, STATE, QUESTIONS = "study.json", "private", "joined", "state", "questions"
+_MOST_COLUMNS, _MOST_LEVELS = 10_000, 1_000
 _IDENTITY, _TOKENS, _LEFT, _NUMBER = "identity.key", "tokens.json", "left", "number"
+
+
+def _sentence(given: Any) -> str:
+    """Words of a site, as one printable line of bounded length."""
+    return "".join(letter for letter in str(given)[:300] if letter.isprintable())
+
+
+def _declared_columns(given: Any) -> dict[str, dict[str, Any]]:
+    """The columns that a site declares; a `DataError` where they are none."""
+    if not isinstance(given, dict) or not 0 < len(given) <= _MOST_COLUMNS:
+        raise DataError("it does not declare columns")
+    for own in given.values():
+        kind, levels = (own.get("kind"), own.get("levels")) if isinstance(own, dict) else (None, None)
+        sound = isinstance(levels, list) and len(levels) <= _MOST_LEVELS
+        if kind not in ("continuous", "discrete") or not sound or {*map(type, levels or ())} - {str}:
+            raise DataError("it does not declare columns")
+    return {name: {"kind": own["kind"], "levels": own["levels"]} for name, own in given.items()}
 
 
 def new_study(folder: str | Path, description: Description, kits: Path) -> list[Path]:
@@ -106,6 +125,17 @@ class CoordinatorEndpoint:
         return self.state.missing
 
     @property
+    def stopped(self) -> str:
+        """Why the study has stopped, if it has."""
+        return self.state.reason if self.state is not None and self.state.status == STOPPED else ""
+
+    @property
+    def made_progress(self) -> tuple[int, ...]:
+        """What changes whenever a site's file counts."""
+        received = 0 if self.state is None else len(self.state.received)
+        return self.number, len(self.joined), received, int(self.finished)
+
+    @property
     def final(self) -> Signed:
         """The final description, with columns."""
         first = self.signed.description
@@ -146,12 +176,7 @@ class CoordinatorEndpoint:
 
         `without` names sites that will not answer: the study goes on where the method allows it.
         """
-        refused: list[str] = []
-        for envelope in envelope_list:
-            try:
-                self._take(envelope)
-            except DataError as error:
-                refused.append(str(error))
+        refused = [why for envelope in envelope_list if (why := self.take(envelope)) is not None]
         if self.state is None and not self.waits_for:
             if said := {site: own["refused"] for site, own in self.joined.items() if own.get("refused")}:
                 site, why = next(iter(said.items()))
@@ -163,6 +188,14 @@ class CoordinatorEndpoint:
                 raise UsageError(f"{', '.join(other)} may still answer: wait, or name them too.")
             self._step([timeout(self.state.round)] * self.machine.patience)
         return refused
+
+    def take(self, envelope: bytes) -> str | None:
+        """Take one file of a site; returns why it was refused, if it was."""
+        try:
+            self._take(envelope)
+        except DataError as error:
+            return str(error)
+        return None
 
     def questions(self) -> list[File]:
         """The files for the sites that have not answered; made again from the state whenever asked for."""
@@ -220,7 +253,7 @@ class CoordinatorEndpoint:
             if joining:
                 self._admit(header, words)
                 return
-            if header.number < self.number:
+            if header.number < self.number or self._has_answered(header.sender):
                 return  # delivered late or twice
             if any(message.sender != header.sender for message in messages):
                 raise DataError("it holds messages of another site")
@@ -234,9 +267,31 @@ class CoordinatorEndpoint:
             raise DataError("it was not made with the kit of this site")
         if self.state is not None:
             return  # delivered late or twice
-        found = {"identity": header.identity, "key": str(words.get("key", ""))}
-        found |= {name: words[name] for name in ("columns", "refused") if name in words}
+        if not re.fullmatch("[0-9a-f]{64}", str(words.get("key", ""))):
+            raise DataError("it brings no key for encryption")
+        found: dict[str, Any] = {"identity": header.identity, "key": words["key"]}
+        if "refused" in words:
+            found["refused"] = _sentence(words["refused"])
+        elif not self.signed.description.columns:
+            found["columns"] = _declared_columns(words.get("columns"))
         write_json(self.folder / JOINED / f"{header.sender}.json", found)
+
+    def _has_answered(self, site: str) -> bool:
+        return self.state is not None and site in self.state.received
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The sites that have refused the present question, with what they say."""
+        if self.state is None:
+            return {}
+        start = f"round {self.state.round}: "
+        said = [text[len(start) :] for text in self.state.refusals if text.startswith(start)]
+        return {
+            site: text[len(site) + 1 :]
+            for site in self.state.missing
+            for text in said
+            if text.startswith((f"{site} refused", f"{site} does not"))
+        }
 
     def _step(self, messages: Sequence[Message]) -> None:
         if self.state is None:

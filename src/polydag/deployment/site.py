@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from polydag import sealed_files
 from polydag.deployment import envelopes
-from polydag.deployment.description import Description, Signed
+from polydag.deployment.description import Column, Description, Signed
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import own_side
 from polydag.deployment.packing import packed, unpacked
@@ -30,6 +32,9 @@ from polydag.privacy.masking.keystreams import derive_key
 from polydag.privacy.policy import Policy
 from polydag.studies.plan import plan_of
 
+if TYPE_CHECKING:
+    from polydag.privacy.settings import Privacy
+
 KIT, SETTINGS, FINAL, CURRENT = "kit.json", "site.json", "final.json", "study.json"
 MIN_ROWS = 10
 
@@ -40,6 +45,25 @@ def encryption_keys(identity: Identity) -> tuple[bytes, bytes]:
 
     private = derive_key(identity.secret, "encryption")
     return private, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def _privacy_of(description: Description) -> Privacy:
+    found = plan_of(description.config).privacy
+    assert found is not None
+    return found
+
+
+def _sound(final: Any) -> Signed:
+    """The final description in a question, which must bring an identity for each of its sites."""
+    if not isinstance(final, dict) or set(final) != {"study", "directory"}:
+        raise DataError("the question brings no description")
+    signed, directory = Signed.of(final["study"]), final["directory"]
+    hexadecimal = isinstance(directory, dict) and all(
+        isinstance(key, str) and re.fullmatch("[0-9a-f]{64}", key) for key in directory.values()
+    )
+    if not hexadecimal or tuple(sorted(directory)) != tuple(sorted(signed.description.sites)):
+        raise DataError("the question does not bring one identity for each site")
+    return signed
 
 
 @dataclass(frozen=True)
@@ -63,8 +87,25 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} cannot be read ({error}).") from None
 
 
+@dataclass(frozen=True)
+class Question:
+    """What an envelope from the coordinator holds, once it is known to be genuine."""
+
+    number: int
+    words: dict[str, Any]
+    messages: list[Message]
+
+    @property
+    def about_data(self) -> bool:
+        """Whether numbers computed from rows would leave with the answer."""
+        return any(message.phase == ASK for message in self.messages)
+
+
 class SiteEndpoint:
     """A site that has its kit.
+
+    In a `with` block the site's folder stays open between questions, with its rows in memory, and no other
+    program can use it.
 
     Parameters
     ----------
@@ -74,6 +115,8 @@ class SiteEndpoint:
 
     def __init__(self, kit: str | Path) -> None:
         self.kit = Path(kit)
+        self._open: tuple[tuple[Any, ...], SiteFolder] | None = None
+        self._held = False
         if not (self.kit / KIT).is_file():
             raise UsageError(f"{self.kit} is no site's kit: {KIT} is missing in it.")
         content = read_json(self.kit / KIT)
@@ -128,11 +171,13 @@ class SiteEndpoint:
         words: dict[str, Any] = {"token": self._token, "key": encryption_keys(identity)[1].hex()}
         if refusal:
             words["refused"] = refusal
+            self.refusals = (refusal,)
         else:
             table = prepared(with_recipe(description, self.kit), source, query)
             if table.n < (least := policy.min_rows):
                 raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
             words["columns"] = declared(table) if not description.columns else {}
+            source = str(Path(source).resolve()) if Path(source).exists() else source
             place = {"data": source, "query": query, "home": str(folder.resolve())}
             write_json(self.kit / SETTINGS, {**place, "solvable": solvable})
         return self._file(envelopes.JOIN, 0, words, [], identity)
@@ -160,8 +205,7 @@ class SiteEndpoint:
     @staticmethod
     def _policy_problem(description: Description, policy: Policy) -> str | None:
         """What in the study's description the owner's policy does not allow."""
-        privacy = plan_of(description.config).privacy
-        assert privacy is not None
+        privacy = _privacy_of(description)
         if len(description.sites) < policy.min_sites and privacy.masked:
             return f"its policy asks for sums over at least {policy.min_sites} sites"
         if policy.budget is not None and privacy.epsilon is None:
@@ -187,15 +231,18 @@ class SiteEndpoint:
 
     def preview(self, envelope: bytes) -> list[str]:
         """What would leave if a question were answered, in words; nothing leaves, and nothing is stored."""
-        header, words, messages = self._opened(envelope)
-        _, description = self._final(words)
-        found = [f"Question {header.number} of the study {self.signed.study[:12]}…, from the coordinator."]
+        return self.preview_of(self.opened(envelope))
+
+    def preview_of(self, question: Question) -> list[str]:
+        """What would leave if a question were answered, in words."""
+        _, description = self._final(question.words)
+        found = [f"Question {question.number} of the study {self.signed.study[:12]}…, from the coordinator."]
         if not (self.home / policies.FILE).is_file():
             found.append(
                 f"There is no {policies.FILE} in {self.home}: who the other sites are is what the "
                 "coordinator says."
             )
-        for message in messages:
+        for message in question.messages:
             if message.phase == ASK:
                 found += self._asked_in_words(message, description)
             elif message.phase == ANSWER:
@@ -205,12 +252,13 @@ class SiteEndpoint:
         return found
 
     def _asked_in_words(self, message: Message, description: Description) -> list[str]:
-        side = self._side(description)
+        side, state = self._side(description), dict[str, Any]()
+        if self._open is not None:
+            side, state = self._open[1].site.local, dict(self._open[1].state.local)
         over = message.meta.get("over")
         under = (
             f"masked: only their sum over {', '.join(over)} can be read" if over else "IN THE OPEN, unmasked"
         )
-        state: dict[str, Any] = {}
         meta = {name: value for name, value in message.meta.items() if name != "task"}
         lines = [
             f"It asks for {message.meta.get('task')!r} of {side.n_rows:g} rows and the columns "
@@ -239,10 +287,60 @@ class SiteEndpoint:
 
     def receive(self, envelope: bytes) -> File | None:
         """Answer a question; the answer is on the disk before it is returned. None where there is none."""
+        return self.answer(self.opened(envelope))
+
+    def opened(self, envelope: bytes) -> Question:
+        """What an envelope holds; a `DataError` says why it is not a question to this site."""
         header, words, messages = self._opened(envelope)
-        final, description = self._final(words, keep=True)
-        privacy = plan_of(description.config).privacy
-        assert privacy is not None
+        self._final(words)
+        return Question(header.number, words, messages)
+
+    def answer(self, question: Question) -> File | None:
+        """Answer a question; a `DataError` says what keeps this site from answering, such as a full disk."""
+        try:
+            replies = self._replies(question)
+        finally:
+            if not self._held:
+                self._close()
+        if not replies:
+            return None
+        return self._file(envelopes.ANSWER, question.number, {}, replies, self.identity)
+
+    def _replies(self, question: Question) -> list[Message]:
+        final, description = self._final(question.words, keep=True)
+        folder = self._folder(final, description)
+        replies = folder.step(question.messages)
+        if folder.state.phase == ANSWER and folder.state.round:
+            write_json(self.home / CURRENT, {"study": self.signed.study, "finished": True})
+        self.notes = folder.state.notes
+        self.refusals = folder.state.refusals
+        refused = [reply for reply in replies if reply.phase == REFUSED]
+        return refused[-1:] or replies
+
+    def _folder(self, final: Mapping[str, Any], description: Description) -> SiteFolder:
+        """The site's folder, open for this study under the owner's present policy."""
+        policy = self._policy_for(final, description)
+        settings = self.settings
+        about = (final, policy, self.home, settings["data"], settings.get("query"))
+        if self._open is not None and self._open[0] == about:
+            return self._open[1]
+        self._close()
+        side = self._side(description)
+        masked = _privacy_of(description).masked
+        folder = SiteFolder(self.home, self.name, side, policy, masked=masked)
+        try:
+            if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
+                self._require_idle(self.home, abandon=False)
+                folder.begin_study()
+                write_json(self.home / CURRENT, {"study": self.signed.study, "finished": False})
+        except BaseException:
+            folder.close()
+            raise
+        self._open = (about, folder)
+        return folder
+
+    def _policy_for(self, final: Mapping[str, Any], description: Description) -> Policy:
+        """The owner's policy, with the identities of this study."""
         directory = {name: bytes.fromhex(key) for name, key in final["directory"].items()}
         policy = self._policy(self.home, solvable=bool(self.settings.get("solvable", False)))
         for name, key in policy.directory.items():
@@ -251,24 +349,22 @@ class SiteEndpoint:
         if directory[self.name] != self.identity.public:
             raise DataError("the coordinator has another identity for this site")
         policy = dataclasses.replace(policy, directory={**directory, COORDINATOR: self.signed.coordinator})
-        if policy.budget is None and privacy.allowance is not None:
-            policy = dataclasses.replace(policy, budget=privacy.allowance)
-        side = self._side(description)
-        with SiteFolder(self.home, self.name, side, policy, masked=privacy.masked) as folder:
-            if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
-                self._require_idle(self.home, abandon=False)
-                folder.begin_study()
-                write_json(self.home / CURRENT, {"study": self.signed.study, "finished": False})
-            replies = folder.step(messages)
-            if folder.state.phase == ANSWER and folder.state.round:
-                write_json(self.home / CURRENT, {"study": self.signed.study, "finished": True})
-            self.notes = folder.state.notes
-            self.refusals = folder.state.refusals
-        if any(reply.phase == REFUSED for reply in replies):
-            replies = [reply for reply in replies if reply.phase == REFUSED][-1:]
-        if not replies:
-            return None
-        return self._file(envelopes.ANSWER, header.number, {}, replies, self.identity)
+        if policy.budget is None and (allowance := _privacy_of(description).allowance) is not None:
+            policy = dataclasses.replace(policy, budget=allowance)
+        return policy
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def __enter__(self) -> Self:
+        self._held = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held = False
+        self._close()
 
     def _current(self) -> dict[str, Any]:
         found: dict[str, Any] = read_json(self.home / CURRENT)
@@ -312,13 +408,18 @@ class SiteEndpoint:
             raise DataError("an earlier question is missing: it brings the study's columns and identities")
         else:
             stored = words["final"]
-        final = Signed.of(stored["study"])
+        final = _sound(stored)
         if (final.coordinator, final.nonce) != (self.signed.coordinator, self.signed.nonce):
             raise DataError("the description is not that of this study")
         first = self.signed.description
         open_columns = dataclasses.replace(final.description, columns=first.columns)
         if open_columns != first or (first.columns and final.description != first):
             raise DataError("the description was changed after this site had joined")
+        if not first.columns and any(
+            column != Column(column.kind, levels=column.levels)
+            for column in final.description.columns.values()
+        ):
+            raise DataError("the description says how columns are made, which was open when this site joined")
         if keep and not path.is_file():
             write_json(path, stored)
         return stored, final.description

@@ -86,7 +86,7 @@ def perform(
     target = Path(out)
     with unfinished_run(target, resume=resume, force=force) as unfinished:
         config = _with_seed(config, unfinished)
-        with _logging(unfinished / LOG, resume):
+        with logged_to(unfinished / LOG, append=resume):
             _log.info("%s", " ".join(f"{name}={value!r}" for name, value in _public_table(config).items()))
             if expected:  # checked before reading, which may fail if the data have changed
                 files = [name for name in expected if Path(name).is_file()]
@@ -137,10 +137,10 @@ class _RunLog(logging.FileHandler):
 
 
 @contextmanager
-def _logging(path: Path, resume: bool) -> Iterator[None]:
+def logged_to(path: Path, *, append: bool) -> Iterator[None]:
     """Write the package's log to a file."""
     try:
-        handler = _RunLog(path, mode="a" if resume else "w", encoding="utf-8")
+        handler = _RunLog(path, mode="a" if append else "w", encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

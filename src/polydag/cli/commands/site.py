@@ -7,15 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polydag.cli.options import Debug
+from polydag.cli.options import Approve, Debug, Quiet
+from polydag.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from polydag.deployment.site import File
+    from polydag.deployment.site import File, SiteEndpoint
 
 NAME = "site"
+LOG = "site.log"
 HELP = "Take part in a study with rows that stay here."
 Kit = Annotated[Path, typer.Argument(help="The site's kit, a folder from the coordinator.")]
 Question = Annotated[Path, typer.Argument(help="A question from the coordinator, a .polydag file.")]
+Query = Annotated[str | None, typer.Option("--query", help="The SELECT, where --data is a database address.")]
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", help="The site's own folder, with identity and ledger; ~/.polydag/SITE."),
+]
+Abandon = Annotated[bool, typer.Option("--abandon", help="Give up a study that this site has not finished.")]
+Solvable = Annotated[
+    bool,
+    typer.Option(
+        "--solvable", help="Allow methods whose many sums can be solved for single sites, such as admm."
+    ),
+]
 OutFile = Annotated[
     Path | None, typer.Option("--out", "-o", help="The file to write; in this folder by default.")
 ]
@@ -24,22 +38,10 @@ OutFile = Annotated[
 def join(
     kit: Kit,
     data: Annotated[str, typer.Option("--data", help="The rows: a file, or a database address.")],
-    query: Annotated[
-        str | None, typer.Option("--query", help="The SELECT, where --data is a database address.")
-    ] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="The site's own folder, with identity and ledger; ~/.polydag/SITE."),
-    ] = None,
-    abandon: Annotated[
-        bool, typer.Option("--abandon", help="Give up a study that this site has not finished.")
-    ] = False,
-    solvable: Annotated[
-        bool,
-        typer.Option(
-            "--solvable", help="Allow methods whose many sums can be solved for single sites, such as admm."
-        ),
-    ] = False,
+    query: Query = None,
+    home: Home = None,
+    abandon: Abandon = False,
+    solvable: Solvable = False,
     out: OutFile = None,
     debug: Debug = False,
 ) -> None:
@@ -50,8 +52,19 @@ def join(
     from polydag.deployment.site import SiteEndpoint
 
     site = SiteEndpoint(kit)
-    folder = home or Path.home() / ".polydag" / site.name
-    _write(site.join(data, folder, query=query, abandon=abandon, solvable=solvable), out)
+    _write(site.join(data, home or _home(site), query=query, abandon=abandon, solvable=solvable), out)
+    _explain_refusal(site)
+
+
+def _home(site: SiteEndpoint) -> Path:
+    return Path.home() / ".polydag" / site.name
+
+
+def _explain_refusal(site: SiteEndpoint) -> None:
+    if site.refusals:
+        raise DataError(
+            f"{site.name} does not take part: {site.refusals[-1]}. The file tells the coordinator."
+        )
 
 
 def preview(kit: Kit, question: Question, debug: Debug = False) -> None:
@@ -75,7 +88,6 @@ def answer(kit: Kit, question: Question, out: OutFile = None, debug: Debug = Fal
     from polydag.cli.output import out as printed
     from polydag.deployment.envelopes import read_file
     from polydag.deployment.site import SiteEndpoint
-    from polydag.errors import DataError
 
     site = SiteEndpoint(kit)
     before = site.refusals
@@ -93,6 +105,76 @@ def answer(kit: Kit, question: Question, out: OutFile = None, debug: Debug = Fal
         raise DataError(f"The question was refused: {site.refusals[-1]}")
 
 
+def start(
+    kit: Kit,
+    exchange: Annotated[
+        Path,
+        typer.Option("--exchange", help="The folder that all parties see, in which files are exchanged."),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="The rows: a file, or a database address. Not needed after joining."),
+    ] = None,
+    query: Query = None,
+    home: Home = None,
+    approve: Annotated[
+        Approve,
+        typer.Option(
+            "--approve",
+            help="Whether the owner is asked: once for each kind of study, for each question, never.",
+        ),
+    ] = Approve.once,
+    abandon: Abandon = False,
+    solvable: Solvable = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Take part in a study until it is finished: join, and answer the questions that arrive in a folder.
+
+    Ctrl-C, a crash or a power cut lose nothing: start again to go on.
+
+    Example: polydag site start kit-north --data patients.csv --exchange /shared/study
+    """
+    from polydag.cli.approving import approved_questions, approved_study
+    from polydag.cli.compiling import compilation_reported
+    from polydag.cli.output import note
+    from polydag.cli.output import out as printed
+    from polydag.cli.progress import displayed_progress
+    from polydag.deployment.exchange import Exchange
+    from polydag.deployment.site import FINAL, SETTINGS, SiteEndpoint
+    from polydag.deployment.watching import run_site
+    from polydag.runs.execution import logged_to
+
+    with SiteEndpoint(kit) as site:
+        channel, joining = Exchange(exchange, site.signed.study), None
+        if not (kit / FINAL).is_file():
+            if data is None and not (kit / SETTINGS).is_file():
+                raise UsageError(f"{site.name} has not joined: say where its rows are, with --data.")
+            known = site.settings if data is None else {}
+            own = Path(known["home"]) if known else home or _home(site)
+            approved_study(site, own, approve)
+            joining = site.join(
+                data or known["data"],
+                own,
+                query=query or known.get("query"),
+                abandon=abandon,
+                solvable=solvable or known.get("solvable", False),
+            )
+            if site.refusals:
+                channel.put(joining)
+            _explain_refusal(site)
+        with displayed_progress(quiet=quiet), compilation_reported(), logged_to(kit / LOG, append=True):
+            run_site(
+                site,
+                channel,
+                joining,
+                approve=approved_questions(site, approve),
+                say=lambda text: note(text, quiet=quiet),
+            )
+        if not quiet:
+            printed().print("The study is finished.")
+
+
 def _write(file: File, path: Path | None) -> None:
     from polydag.cli.output import out
     from polydag.sealed_files import replace_file
@@ -102,4 +184,4 @@ def _write(file: File, path: Path | None) -> None:
     out().print(f"{target}: send it to the coordinator.", markup=False, highlight=False)
 
 
-COMMANDS = {"join": join, "preview": preview, "answer": answer}
+COMMANDS = {"join": join, "preview": preview, "answer": answer, "start": start}

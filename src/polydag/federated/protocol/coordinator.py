@@ -367,4 +367,4 @@ def _expected(state: CoordinatorState) -> Shapes:
 def _refuse(state: CoordinatorState, message: Message, why: str) -> tuple[CoordinatorState, list[Message]]:
     text = f"round {state.round}: refused a message from {message.sender}: {why}"
     reply = Message(COORDINATOR, message.sender, message.round, REFUSED, meta={"why": why})
-    return dataclasses.replace(state, refusals=(*state.refusals, text)), [reply]
+    return dataclasses.replace(state, refusals=(*state.refusals, text)[-_MOST_REASONS:]), [reply]
