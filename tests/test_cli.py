@@ -336,8 +336,6 @@ def test_bad_knowledge(data: str, text: str, words: list[str]) -> None:
         (["fit", "people.csv", "--seed", "-1"], ["--seed"]),
         (["fit", "people.csv", "--jobs", "0"], ["--jobs"]),
         (["fit", "people.csv", "--query", "select 1"], ["people.csv", "query"]),
-        (["fit", "people.csv", "--resume"], ["nothing to resume"]),
-        (["fit", "people.csv", "--out", "run", "--resume"], ["nothing to resume"]),
         (["fit", "people.csv", "--nonsense"], ["--nonsense"]),
         (["fit", "--config", "none.toml"], ["none.toml"]),
         (["export", "truth.json", "graph.xyz"], ["graph.xyz", ".dot"]),
@@ -418,6 +416,13 @@ def test_a_fault_shows_its_place_only_when_asked(data: str, monkeypatch: pytest.
     assert "Traceback" in shown.err
 
 
+def test_resuming_what_never_began_begins(data: str) -> None:
+    for where in ("--out", "run"), ():
+        done = Outcome("fit", data, *FAST, *where, "--resume")
+        assert done.code == 0
+        assert "starting from the beginning" in done.err
+
+
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def work(quiet: bool) -> str:
         with cli_progress.displayed_progress(quiet=quiet):
@@ -436,7 +441,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys
 def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    clock = iter((0, 29, 31, 32, 60, 61, 62, 63, 92))
+    clock = iter((0, 29, 31, 32, 60, 61, 62, 63, 64, 92))
     monkeypatch.setattr(cli_progress.time, "monotonic", lambda: next(clock))
     with cli_progress.displayed_progress(quiet=False):
         for step in ((0, 2, "hall"), (1, 2, "room")):
@@ -444,8 +449,9 @@ def test_progress_of_long_work_is_a_line_now_and_then_elsewhere(
         report("sweeping", 1, 3, "floor")
         report("sweeping", 3, 3, "floor")
         report("dusting", 1)
-        report("house", 2, 2)  # the dusting, which did not say how much there was, is over with it
+        report("house", 2, 2)
         report("garden", 0, 2)
+        report("dusting", 1)  # again: nothing that has a known end is over by that
         report("mowing", 1, 9)
     first, second, third = capsys.readouterr().err.splitlines()
     assert first.endswith(" house 1/2 room")

@@ -78,7 +78,7 @@ class _Bars:
 
 
 class _Lines:
-    """For logs of batch systems: the first task that has not ended, and its current step.
+    """For logs of batch systems: the first task that has not ended, and the current step.
 
     Compilation is announced at once, since it is the whole wait of a first small run.
     """
@@ -93,7 +93,7 @@ class _Lines:
         if step.task in known:  # what began after it was a part of it, and is over
             for over in known[known.index(step.task) :]:
                 del self._running[over]
-        if step.done != step.total:
+        if step.total is not None and step.done != step.total:  # without a total, the end is not known
             self._running[step.task] = step
         if step.task == COMPILING and not self._announced:
             self._announced = True

@@ -23,14 +23,10 @@ def next_free(parent: str | os.PathLike[str], stem: str) -> Path:
     return Path(parent) / f"{stem}-{number}"
 
 
-def last_partial(parent: str | os.PathLike[str], stem: str) -> Path:
-    """The most recently changed interrupted run of this name, for --resume without --out."""
+def last_partial(parent: str | os.PathLike[str], stem: str) -> Path | None:
+    """The most recently changed interrupted run of this name, for --resume without --out, if there is one."""
     found = [path for path in Path(parent).glob(f"{stem}-*.partial") if path.is_dir()]
-    if not found:
-        raise UsageError(
-            f"There is nothing to resume: no interrupted run {Path(parent) / stem}-*. Name it with --out."
-        )
-    return max(found, key=lambda path: path.stat().st_mtime).with_suffix("")
+    return max(found, key=lambda path: path.stat().st_mtime).with_suffix("") if found else None
 
 
 def partial(out: Path) -> Path:
@@ -88,14 +84,12 @@ def _exchange(new: Path, target: Path, old: Path) -> None:
 
 @contextmanager
 def unfinished_run(out: Path, *, resume: bool, force: bool) -> Iterator[Path]:
-    """The folder of an unfinished run, which this process alone may use; it is made, or found if resumed.
+    """The folder of an unfinished run, which this process alone may use; it is found if resumed, or made.
 
     After an error it is kept if it holds anything that a resumed run can use, and the error says so.
     """
     folder = partial(out)
     require_free(out, force=force)
-    if resume and not folder.is_dir():
-        raise UsageError(f"There is nothing to resume: {folder} does not exist.")
     with ExitStack() as held:
         with explaining_write_errors(out):
             held.enter_context(claimed(folder, out))

@@ -56,12 +56,15 @@ def command(
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
     from polydag.cli.results import document, show
+    from polydag.cli.resuming import say_where_to_begin
     from polydag.cli.watching import watched
     from polydag.errors import NotConvergedError
 
     recorded = _study(config, options.pop("shape", None), given_options(options))
     true = read_graph(truth) if truth else None
     folder = out or _default_out(recorded, resume)
+    if resume:
+        say_where_to_begin(folder, quiet=quiet)
     with watched(folder, watch) as page:
         with displayed_progress(quiet=quiet, also=page), compilation_reported():
             result = runs.perform(
@@ -102,4 +105,4 @@ def _default_out(recorded: Recorded, resume: bool) -> Path:
     from polydag.studies.data.addresses import stem
 
     name = f"{stem(recorded.config.data[0]) or 'data'}-{recorded.config.method}"
-    return runs.last_partial(RUNS, name) if resume else runs.next_free(RUNS, name)
+    return (runs.last_partial(RUNS, name) if resume else None) or runs.next_free(RUNS, name)

@@ -52,12 +52,15 @@ def command(
     from polydag.cli.output import plain, say
     from polydag.cli.progress import displayed_progress
     from polydag.cli.reproduction import as_text, compute, reproduction, write
+    from polydag.cli.resuming import say_where_to_begin
     from polydag.studies.config.fields import parse_settings
 
     asked = reproduction(
         paper, table or [], figure or [], seeds=seeds, preset=preset, settings=parse_settings(setting or ())
     )
     folder = out or Path("runs") / f"reproduce-{paper}"
+    if resume:
+        say_where_to_begin(folder, quiet=quiet)
     with displayed_progress(quiet=quiet), compilation_reported():
         found = compute(asked, folder, resume=resume, force=force)
     write(found, folder, force=force)
