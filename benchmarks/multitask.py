@@ -35,13 +35,13 @@ import pandas as pd
 from keeping import keep, machine
 
 from polydag import MultitaskDiscovery, simulate
+from polydag.computing.progress import Step, listening
 from polydag.embedded import asia
 from polydag.graph import Graph
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.posterior.transfer import Averaged, family_form, theorem1, transfer_factors
-from polydag.progress import Step, listening
 from polydag.reproduce.brain import simulated
 from polydag.scores import make_score
 from polydag.sources.task_statistics import pooled, task_counts

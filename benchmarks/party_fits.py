@@ -9,8 +9,8 @@ import pandas as pd
 
 from polydag import FederatedNotears, Notears
 from polydag.federated.methods.interface import MethodSettings
-from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
+from polydag.federated.methods.statistics.moments import summed_moments
 from polydag.federated.methods.voting import with_knowledge
 from polydag.federated.models.registry import MODELS
 from polydag.losses.settings import Series

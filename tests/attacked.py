@@ -9,7 +9,7 @@ import numpy as np
 
 from polydag import GaussianStats
 from polydag.federated import Message, Site
-from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.protocol import coordinator_masking as masked
 from polydag.federated.protocol.coordinator_masking import Masking

@@ -11,7 +11,7 @@ import pytest
 from attacked import NAMES, Attack, D, is_constant_refusal, party, remembered, rows, site, sites_of
 from polydag import GaussianStats
 from polydag.federated import Message
-from polydag.federated.methods.counts import COUNTS, CountsParty
+from polydag.federated.methods.statistics.counts import COUNTS, CountsParty
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.protocol import equations
 from polydag.federated.protocol.checks import ADJUSTMENT

@@ -27,8 +27,8 @@ from attacked import (
     sites_of,
 )
 from over_parties import learned
-from polydag import checkpoint
 from polydag.cli.main import app
+from polydag.computing import checkpoint
 from polydag.errors import DataError, UsageError
 from polydag.federated import Message
 from polydag.federated.methods.private.party import BOUNDS, GRADIENT, MOMENTS, PrivateParty

@@ -32,7 +32,7 @@ from over_parties import learned
 from polydag import GaussianStats, Regimes
 from polydag.errors import DataError, UsageError
 from polydag.federated import Message, Site, run
-from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.party_data.regimes import centre_question
 from polydag.federated.protocol.coordinator import DONE, Coordinator

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydag import GES, Bootstrap, EqualVariance, GaussianStats, checkpoint, embedded, progress, simulate
+from polydag import GES, Bootstrap, EqualVariance, GaussianStats, embedded, simulate
+from polydag.computing import checkpoint, progress
 from polydag.errors import DataError, UsageError
 from polydag.metrics.proportions import wilson_interval
 from polydag.sources.resampling import draw_groups, draw_rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polydag import checkpoint
+from polydag.computing import checkpoint
 from polydag.errors import DataError, UsageError
 
 

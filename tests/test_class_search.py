@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from drawn import LARGE, class_score, population, random_knowledge, random_model, sample, seeds, statistics
-from polydag import BOSS, GES, Bootstrap, orientation, progress, simulate
+from polydag import BOSS, GES, Bootstrap, orientation, simulate
+from polydag.computing import progress
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.formats import read_network
 from polydag.graph import Graph

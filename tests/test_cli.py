@@ -19,10 +19,10 @@ from polydag import formats, simulate
 from polydag.cli import progress as cli_progress
 from polydag.cli.compiling import COMPILING, compilation_reported
 from polydag.cli.main import app
+from polydag.computing.progress import Step, listening, report
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
-from polydag.progress import Step, listening, report
 from printed import without_compilation
 
 FAST = ["--method", "equal-variance", "--seed", "1"]

@@ -15,7 +15,7 @@ from scipy import stats as distributions
 from polydag import BOSS, GES, PC, BayesianDiscovery, Parties
 from polydag.errors import UsageError
 from polydag.scores import make_score, total_score
-from polydag.search.pc.independence import make_test
+from polydag.search.pc.independence_tests.choice import make_test
 from polydag.sources import InMemory
 from polydag.stats import GaussianStats
 from polydag.stats.cells import CellStats
@@ -138,7 +138,7 @@ def test_the_test_keeps_its_level() -> None:
 
 
 def _planned(node: int, target: int, given_: tuple[int, ...]) -> Any:
-    from polydag.search.pc.sweeps import PlannedTest
+    from polydag.search.pc.independence_tests.sweeps import PlannedTest
 
     return PlannedTest(node, 0, target, tuple(range(len(given_))), given_)
 

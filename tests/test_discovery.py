@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from polydag import DiscreteCounts, GaussianStats, Graph, Knowledge, Regimes, data, simulate
+from polydag.computing.progress import Step, listening
 from polydag.data.discretize import continuous_columns, discretize
 from polydag.embedded import asia
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families import candidates as candidates_module
-from polydag.progress import Step, listening
 from polydag.scores import make_score
 
 pytestmark = pytest.mark.portable

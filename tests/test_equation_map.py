@@ -82,7 +82,7 @@ def test_the_name_exists(name: str) -> None:
 
 def test_a_wrong_name_is_noticed() -> None:
     with pytest.raises(AttributeError, match="nowhere"):
-        resolve("polydag.rows.block_descent.nowhere")
+        resolve("polydag.rows.descent.block_descent.nowhere")
     with pytest.raises(AttributeError, match="nothing"):
         resolve("polydag.rows.nothing.at_all")
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags, as_networkx
+from polydag.computing.progress import listening
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge
@@ -22,7 +23,6 @@ from polydag.posterior import dag_posterior, family_table, with_prior
 from polydag.posterior.dags import exact_uniform
 from polydag.posterior.dags.exact_uniform import ExactDagPosterior, draw_dags, exact_dag_posterior
 from polydag.posterior.families.table import FamilyTable
-from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 from tables import random_table

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
+from polydag.computing.progress import listening
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge
 from polydag.posterior import exact_posterior, family_table, with_prior
@@ -22,7 +23,6 @@ from polydag.posterior.exact import subset_lattice as lattice
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.probabilities import Posterior
-from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 from tables import random_table

@@ -18,8 +18,8 @@ from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Message, Site, run
 from polydag.federated.methods.admm import Admm
 from polydag.federated.methods.fedavg import FedAvg
-from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.schedules import Default
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.methods.varying import Varying
 from polydag.federated.methods.varying_party import VaryingParty
 from polydag.federated.methods.voting import VotingPath

@@ -15,8 +15,8 @@ from polydag import FederatedNotears, GaussianStats, Graph, Network, Privacy, Se
 from polydag.errors import DataError, UsageError
 from polydag.federated.methods.fitting import fit_parties
 from polydag.federated.methods.interface import Fitted, MethodSettings, Study
-from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.registry import METHODS
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.interface import Model
 from polydag.federated.models.registry import MODELS
 from polydag.federated.protocol.messages import Arrays

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from polydag import DiscreteCounts, GaussianStats, Privacy, Regimes, simulate
 from polydag.errors import DataError, UsageError
-from polydag.federated.methods.counts import CountsParty, CountsProgram, summed_counts
-from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
+from polydag.federated.methods.statistics.counts import CountsParty, CountsProgram, summed_counts
+from polydag.federated.methods.statistics.moments import summed_moments
 from polydag.federated.protocol.programs import Ask
 
 few = settings(max_examples=12, deadline=None)

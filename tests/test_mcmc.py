@@ -17,7 +17,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from polydag.checkpoint import saving
+from polydag.computing.checkpoint import saving
+from polydag.computing.progress import Step, listening
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.knowledge import Knowledge
 from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
@@ -32,7 +33,6 @@ from polydag.posterior.mcmc.tempering import TemperedSampler
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import FLAT, UNREPLICATED, find_starts
 from polydag.posterior.probabilities import Posterior
-from polydag.progress import Step, listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 from tables import random_table, rugged

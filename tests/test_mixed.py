@@ -30,7 +30,7 @@ from polydag import (
 from polydag.cli.main import app
 from polydag.errors import DataError, DataWarning
 from polydag.scores import make_score, total_score
-from polydag.search.pc.independence import make_test
+from polydag.search.pc.independence_tests.choice import make_test
 from polydag.sources import InMemory
 from polydag.sources.checked import mixed_statistics
 from polydag.stats import GaussianStats, MixedStats
@@ -255,7 +255,7 @@ def test_the_test_of_blocks_is_wilks_lambda() -> None:
 
 def _p_value(test: Any, names: tuple[str, ...], x: str, y: str, given_: tuple[str, ...]) -> float:
     from polydag.scores.mixed._blocks_kernels import log_left
-    from polydag.search.pc._mixed_kernels import _p_value as kernel
+    from polydag.search.pc.independence_tests._mixed_kernels import _p_value as kernel
 
     start = test.stats.blocks.start
     i, t = names.index(x), names.index(y)

@@ -27,6 +27,7 @@ from polydag import (
     studies,
 )
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
+from polydag.computing.progress import Step
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks
 from polydag.learners.notears.nonlinear import NotearsMLP
@@ -37,7 +38,6 @@ from polydag.optimize.network_steps import augmented, local_step, server_step
 from polydag.optimize.nonlinear import Penalties, central, effect_rates, minimise, solve_mlp, standard_rows
 from polydag.optimize.pruning import threshold_graph
 from polydag.optimize.variance_order import predecessors
-from polydag.progress import Step
 from polydag.studies import TableConfig
 
 Array = NDArray[np.float64]

@@ -23,10 +23,10 @@ from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.orders import search
-from polydag.posterior.orders._mode_jumps_kernels import insert_part
-from polydag.posterior.orders.mode_jump_proposals import fit_proposals
-from polydag.posterior.orders.mode_jump_search import Mode, find_jumps, jumps_between, rare_switches
-from polydag.posterior.orders.mode_jumps import Layout, ModeJump
+from polydag.posterior.orders.mode_jumps._proposals_kernels import insert_part
+from polydag.posterior.orders.mode_jumps.moves import Layout, ModeJump
+from polydag.posterior.orders.mode_jumps.proposals import fit_proposals
+from polydag.posterior.orders.mode_jumps.search import Mode, find_jumps, jumps_between, rare_switches
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.space import OrderSpace
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from polydag import GaussianStats
-from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.party_data.coarse import coarse
 from polydag.federated.protocol import equations

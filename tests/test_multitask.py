@@ -19,12 +19,12 @@ from polydag import (
     data,
     simulate,
 )
+from polydag.computing.progress import listening
 from polydag.embedded import asia
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.posterior import family_table
 from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.transfer import ByDifference
-from polydag.progress import listening
 from polydag.scores import make_score
 
 Array = NDArray[np.float64]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polydag.computing.progress import Step, listening
 from polydag.errors import DataError
 from polydag.posterior import exact_posterior
 from polydag.posterior.best_network import branch_and_cut as optimum
@@ -23,7 +24,6 @@ from polydag.posterior.families.sorted_families import dominated
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.posterior.orders.space import OrderSpace
-from polydag.progress import Step, listening
 
 Index = NDArray[np.int64]
 

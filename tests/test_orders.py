@@ -20,8 +20,8 @@ from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.bucket_orders import BucketOrders
 from polydag.posterior.orders.annealing import crossover
-from polydag.posterior.orders.mode_jump_search import Mode, jumps_between
-from polydag.posterior.orders.mode_jumps import jump
+from polydag.posterior.orders.mode_jumps.moves import jump
+from polydag.posterior.orders.mode_jumps.search import Mode, jumps_between
 from polydag.posterior.orders.relocation import place_weights, relocate
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import PROVEN, find_starts

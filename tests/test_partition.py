@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
-from polydag.checkpoint import saving
+from polydag.computing.checkpoint import saving
 from polydag.errors import DataError
 from polydag.posterior.dags import _partitions_kernels as _kernels
 from polydag.posterior.dags.partition_posterior import partition_posterior

@@ -17,10 +17,10 @@ from polydag import Graph, Knowledge, formats, metrics, orientation, simulate
 from polydag.data.table import Table
 from polydag.errors import DataError, UsageError
 from polydag.learners.search.pc import PC
-from polydag.search.pc import _independence_kernels as _tests
 from polydag.search.pc import _orientation_kernels as _orientation
 from polydag.search.pc import make_test, pc
-from polydag.search.pc.sweeps import Plan, lists, sweep
+from polydag.search.pc.independence_tests import _independence_kernels as _tests
+from polydag.search.pc.independence_tests.sweeps import Plan, lists, sweep
 from polydag.stats import DiscreteCounts, GaussianStats
 
 pytestmark = pytest.mark.portable

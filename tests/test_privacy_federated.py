@@ -19,7 +19,7 @@ from over_parties import learned
 from polydag import GaussianStats, Notears, Regimes, simulate
 from polydag.errors import DataError, UsageError
 from polydag.federated import Coordinator, Federation, Message, Program, Site, run
-from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.methods.voting import Voting
 from polydag.federated.methods.voting_party import VotingParty
 from polydag.federated.models.linear_party import LinearParty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polydag.progress import Step, listening, report
+from polydag.computing.progress import Step, listening, report
 
 
 def test_reports_reach_the_innermost_listener_only() -> None:

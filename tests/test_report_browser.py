@@ -202,7 +202,7 @@ def test_a_page_follows_a_run_and_becomes_its_report(browser: Browser, tmp_path:
     )
     go = tmp_path / "go"
     slow = (
-        "import sys, time, pathlib\nfrom polydag import progress\n"
+        "import sys, time, pathlib\nfrom polydag.computing import progress\n"
         "from polydag.learners import EqualVariance\n"
         "fit = EqualVariance._fit\n"
         "def waiting(self, source):\n"

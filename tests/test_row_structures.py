@@ -21,17 +21,17 @@ from polydag.cli.main import app
 from polydag.data import read_relationships
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.rows import Links, row_dependence
-from polydag.rows.block_descent import Problem
 from polydag.rows.decorrelation import decorrelate
+from polydag.rows.descent.block_descent import Problem
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Blocks, Whitening, as_precision
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout
 from polydag.rows.structures.choice import Candidate, best
 from polydag.rows.structures.decay import Decay
 from polydag.rows.structures.exchangeable import Exchangeable, Smooth
 from polydag.rows.structures.known import Known
-from polydag.rows.structures.likelihood import Columns
 from polydag.rows.structures.shared_block import SharedBlock
-from polydag.rows.structures.whitening import Blocks, Whitening, as_precision
 from polydag.studies.findings.linked_rows import sentences
 
 pytestmark = pytest.mark.portable

@@ -14,14 +14,15 @@ from scipy.optimize import approx_fprime, minimize
 from polydag import Graph, simulate
 from polydag.errors import DataError, UsageError
 from polydag.orientation import cpdag
-from polydag.rows import Links, Problem, RowPrecision, _block_descent_kernels, descend, lambda_path
-from polydag.rows import block_descent as bcd
-from polydag.rows.block_descent import gram, objective
+from polydag.rows import Links, Problem, RowPrecision, descend, lambda_path
+from polydag.rows.descent import _block_descent_kernels
+from polydag.rows.descent import block_descent as bcd
+from polydag.rows.descent.block_descent import gram, objective
 from polydag.rows.estimate import estimate, given_dag, over_permutations
+from polydag.rows.likelihood.whitening import as_precision
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout
 from polydag.rows.structures.exchangeable import Exchangeable
-from polydag.rows.structures.whitening import as_precision
 
 
 def linked_rows(n: int, p: int, size: int, seed: int, kind: str = "equi") -> tuple[Graph, np.ndarray, Links]:

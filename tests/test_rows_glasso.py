@@ -11,7 +11,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.covariance import graphical_lasso
 
 from polydag.errors import DataError
-from polydag.rows import Links, _glasso_kernels, _precision_kernels, constrained_glasso
+from polydag.rows import Links, _precision_kernels, constrained_glasso
+from polydag.rows.descent import _glasso_kernels
 
 
 def sample_covariance(m: int, seed: int, extra: int = 20) -> np.ndarray:

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polydag import checkpoint, formats, runs, simulate
+from polydag import formats, runs, simulate
+from polydag.computing import checkpoint
 from polydag.confidence import Confidence
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
@@ -282,7 +283,7 @@ def test_a_bad_configuration_file(tmp_path: Path, text: str, words: str) -> None
 SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
-from polydag import checkpoint
+from polydag.computing import checkpoint
 from polydag.learners import LEARNERS, StructureLearner
 class Slow(StructureLearner):
     def _fit(self, source):

@@ -32,7 +32,7 @@ from polydag import (
     simulate,
 )
 from polydag.errors import DataError, UsageError
-from polydag.federated.methods.moments import summed_moments
+from polydag.federated.methods.statistics.moments import summed_moments
 from polydag.federated.party_data.site_comparison import Comparison, contribution
 from polydag.sources import InMemory
 from polydag.studies.findings.single_graph import scale_caution

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import all_dags
+from polydag.computing.progress import listening
 from polydag.errors import DataError, UsageError
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families.table import FamilyTable
@@ -31,7 +32,6 @@ from polydag.posterior.transfer import (
 )
 from polydag.posterior.transfer.differences import from_joint
 from polydag.posterior.transfer.weights import log_hyp2f1, own_marginal, pair_counts
-from polydag.progress import listening
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts
 from tables import random_table

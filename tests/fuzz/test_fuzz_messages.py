@@ -14,7 +14,7 @@ from fuzzing import cases, mutated, survives
 from polydag import GaussianStats, simulate
 from polydag.errors import DataError
 from polydag.federated import Coordinator, Message, Site, run
-from polydag.federated.methods.moments import Moments
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.protocol.coordinator import CoordinatorState
 from polydag.federated.protocol.coordinator_masking import Masking

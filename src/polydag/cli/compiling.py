@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
 
-from polydag.progress import report
+from polydag.computing.progress import report
 
 COMPILING = "compiling"
 NOTE = "once, about 20 s"

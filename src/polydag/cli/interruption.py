@@ -3,7 +3,7 @@
 SIGINT is blocked in the main thread, and so in every worker process, which inherits this: workers neither
 stop halfway nor print tracebacks. One thread receives it and wakes the main thread by another signal, whose
 handler raises `KeyboardInterrupt`. If nothing comes of it (a library may swallow the exception), or at a
-second Ctrl-C, the process ends at once. Pieces of a run are safe at any time (`polydag.checkpoint`).
+second Ctrl-C, the process ends at once. Finished pieces of a run are safe (`polydag.computing.checkpoint`).
 """
 
 from __future__ import annotations

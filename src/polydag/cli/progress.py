@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from polydag.cli.compiling import COMPILING
-from polydag.progress import Listener, Step, listening
+from polydag.computing.progress import Listener, Step, listening
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -71,7 +71,8 @@ def reproduction(
 
 def compute(asked: Reproduction, folder: Path, *, resume: bool, force: bool) -> Reproduced:
     """Compute what is asked for; an interruption leaves finished parts beside the folder."""
-    from polydag import __version__, checkpoint, runs
+    from polydag import __version__, runs
+    from polydag.computing import checkpoint
 
     fingerprint = {
         "polydag": __version__,

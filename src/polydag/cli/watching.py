@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
+from polydag.computing.progress import Listener
 from polydag.errors import DataError
-from polydag.progress import Listener
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import pandas as pd
 from polydag import data, studies
 from polydag.deployment.description import Description
 from polydag.errors import DataError, DataWarning
-from polydag.federated.methods.counts import COUNTS, CountsProgram
+from polydag.federated.methods.statistics.counts import COUNTS, CountsProgram
 from polydag.federated.protocol.disclosure import Disclosed
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total

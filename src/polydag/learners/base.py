@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.confidence import Confidence
 from polydag.data.table import Kind
 from polydag.federated.session import one_after_the_other
@@ -20,7 +21,6 @@ from polydag.graph import Edge, Graph
 from polydag.learners.imputations import pooled, pooling_note
 from polydag.parameters import Constraint, Settings, check_all
 from polydag.plot import Picture, picture
-from polydag.progress import report
 from polydag.regression import Coefficients, coefficients
 from polydag.regression.coefficients import from_weights
 from polydag.sources.adapt import as_source

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag.arrays import Mask
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
+from polydag.computing.workers import reporting_lost_workers
 from polydag.confidence import Confidence
 from polydag.errors import UsageError
 from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.learners.base import Estimator
 from polydag.learners.search.equivalence import INTERRUPTED
 from polydag.parameters import whole
-from polydag.progress import report
 from polydag.sources import InMemory, Source, Tasks, as_source
 from polydag.sources.interface import DISCLOSED
-from polydag.workers import reporting_lost_workers
 
 _CHUNK = 10  # resamples that are stored together; the same for any number of processes
 

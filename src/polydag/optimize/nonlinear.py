@@ -21,6 +21,7 @@ from scipy.optimize import Bounds, minimize
 
 from polydag.acyclicity import Acyclicity
 from polydag.arrays import Array, Mask
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
@@ -29,7 +30,6 @@ from polydag.losses.mlp import MLP, Shape
 from polydag.optimize.additive_order import additive_order, with_functions
 from polydag.optimize.central_path import ACYCLIC, PathResult
 from polydag.optimize.variance_order import predecessors
-from polydag.progress import report
 from polydag.stats import GaussianStats
 
 Function = Callable[[Array], tuple[float, Array]]

@@ -17,6 +17,7 @@ import numpy as np
 
 from polydag.acyclicity import Acyclicity
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.losses.least_squares import scales
@@ -24,7 +25,6 @@ from polydag.optimize._penalised_kernels import elastic_net_columns
 from polydag.optimize.central_path import ACYCLIC, PathResult
 from polydag.optimize.penalised import Penalty, descend
 from polydag.optimize.variance_order import conditional_variance_order, predecessors
-from polydag.progress import report
 
 _COLD, _WARM, _LAST = 1.0, 1e-2, 1e-9  # μ at a cold start, at a warm start, and at the end
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import Acyclicity
 from polydag.arrays import Array
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.optimize.notears import follow_path, order_start
 from polydag.optimize.pruning import prune
-from polydag.progress import report
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from polydag import simulate
 from polydag.arrays import Array, Mask
+from polydag.computing.progress import report
 from polydag.errors import DataError
 from polydag.graph import Graph
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.posterior.mcmc.chains import Chains
-from polydag.progress import report
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, fitted, kept, stacked
 from polydag.reproduce.ranking import paired
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from polydag import metrics, simulate
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.federated import Coordinator, Site
 from polydag.federated import run as run_rounds
@@ -38,7 +39,6 @@ from polydag.learners.notears.federated import FederatedNotears
 from polydag.learners.notears.linear import Notears
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts
 from polydag.privacy.settings import Privacy
-from polydag.progress import report
 from polydag.sources import Parties
 from polydag.stats import GaussianStats
 

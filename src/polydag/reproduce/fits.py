@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from polydag.arrays import Array, Mask
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
 from polydag.errors import ConvergenceWarning
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from polydag import metrics
 from polydag.arrays import Array
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
 from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import GES, PC, LinkedRowsDAG, RowDecorrelator
 from polydag.plot.line_and_box_charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
-from polydag.progress import report
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
 from polydag.sources import LinkedRows
 

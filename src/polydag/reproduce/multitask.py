@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from polydag import formats
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.posterior.mcmc.chains import Chains
-from polydag.progress import report
 from polydag.reproduce import brain
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, convergence_notes, fitted, kept, stacked
 from polydag.reproduce.ranking import Areas, areas, paired, roc_points, up_to_one

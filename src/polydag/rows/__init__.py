@@ -3,10 +3,10 @@
 After Li and Zhou (2019), "Gaussian DAGs on network data"; corrections to its formulas stand where they apply.
 """
 
-from polydag.rows.block_descent import Fit, Problem, descend
 from polydag.rows.dependence import DependenceTest, row_dependence
-from polydag.rows.glasso import constrained_glasso
-from polydag.rows.lambda_path import Path, lambda_path
+from polydag.rows.descent.block_descent import Fit, Problem, descend
+from polydag.rows.descent.glasso import constrained_glasso
+from polydag.rows.descent.lambda_path import Path, lambda_path
 from polydag.rows.links import Links, as_links
 from polydag.rows.precision import RowPrecision
 

@@ -15,16 +15,16 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.parameters import check, number, one_of, whole
-from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.dependence import DependenceTest, row_dependence, sentence
+from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.estimate import RowEstimate, after_decorrelation, estimate, means_of, scaled_problem
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import as_precision
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout, RowPrecision
 from polydag.rows.structures.by_column import column_strengths, same_strength
 from polydag.rows.structures.candidates import STRUCTURES
 from polydag.rows.structures.exchangeable import Exchangeable
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import as_precision
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:

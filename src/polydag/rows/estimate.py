@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.errors import DataWarning
-from polydag.progress import report
-from polydag.rows.block_descent import Fit, Problem, descend, gram, start
 from polydag.rows.dependence import DependenceTest, design_dependence
-from polydag.rows.lambda_path import lambda_path
+from polydag.rows.descent.block_descent import Fit, Problem, descend, gram, start
+from polydag.rows.descent.lambda_path import lambda_path
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Whitening, as_precision
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, RowPrecision
@@ -22,8 +24,6 @@ from polydag.rows.structures.choice import Candidate, choose
 from polydag.rows.structures.exchangeable import Exchangeable
 from polydag.rows.structures.free import Free, free_structures, shrunken
 from polydag.rows.structures.interface import Fitted, Structure
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import Whitening, as_precision
 
 VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are few
 _SEEN = 20.0  # the gain of deviance by which a network shows in held-out columns

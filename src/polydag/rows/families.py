@@ -14,10 +14,10 @@ import numpy as np
 
 from polydag.arrays import Array, Mask
 from polydag.rows.decorrelation import Decorrelation
+from polydag.rows.likelihood.restricted import Columns
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.structures.by_column import column_strengths
 from polydag.rows.structures.exchangeable import Exchangeable
-from polydag.rows.structures.likelihood import Columns
 from polydag.stats import ByNode, GaussianStats
 
 DIFFER = 0.01  # the level at which columns are taken to differ

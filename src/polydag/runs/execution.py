@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polydag import checkpoint, studies
+from polydag import studies
+from polydag.computing import checkpoint
 from polydag.errors import DataError, UsageError
 from polydag.runs.folders import unfinished_run
 from polydag.runs.result_files import CONFIG, LOG, write

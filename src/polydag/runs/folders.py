@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from polydag.checkpoint import has_pieces
+from polydag.computing.checkpoint import has_pieces
 from polydag.errors import DataError, UsageError
 from polydag.runs.claims import LOCK, claimed
 

@@ -15,8 +15,8 @@ from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.orientation import consistent_extension
-from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.decorrelation import Decorrelation, decorrelate
+from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.families import DIFFER, family_moments, strengths_given
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.links import NEIGHBOURS, Links

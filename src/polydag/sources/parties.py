@@ -17,10 +17,10 @@ from polydag.arrays import Array, Index
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.each_party import for_each_party
-from polydag.federated.methods.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
-from polydag.federated.methods.counts import COUNTS, summed_counts
-from polydag.federated.methods.moments import summed_moments
 from polydag.federated.methods.private.moments import summed_private_moments
+from polydag.federated.methods.statistics.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
+from polydag.federated.methods.statistics.counts import COUNTS, summed_counts
+from polydag.federated.methods.statistics.moments import summed_moments
 from polydag.federated.party_data.site_comparison import Comparison
 from polydag.federated.party_data.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
 from polydag.federated.session import Outcome, one_after_the_other

@@ -27,9 +27,9 @@ def command(
     Example: polydag check patients.csv
     """
     from polydag import data as reading
-    from polydag import progress
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
+    from polydag.computing import progress
     from polydag.studies.data.addresses import public
 
     given = given_options(options)

@@ -38,11 +38,12 @@ def command(
 
     Example: polydag demo
     """
-    from polydag import progress, runs
+    from polydag import runs
     from polydag.cli import demos
     from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
+    from polydag.computing import progress
     from polydag.errors import NotConvergedError
 
     chosen = names or list(demos.DEMOS)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from polydag.computing.progress import report
 from polydag.federated.methods.interface import Study
 from polydag.federated.methods.iterative import Iterative, ParameterExchange
 from polydag.federated.methods.schedules import Costs, Default, Paper, RoundSummary, Schedule
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, Program, State, Total
-from polydag.progress import report
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polydag.computing.progress import report
 from polydag.errors import DataWarning
 from polydag.federated.methods.interface import Study
 from polydag.federated.methods.iterative import Iterative, ParameterExchange
@@ -20,7 +21,6 @@ from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, Program, State, Total
 from polydag.privacy import differencing
 from polydag.privacy.differencing import MIN_SITES
-from polydag.progress import report
 
 
 @dataclass(frozen=True, eq=False)

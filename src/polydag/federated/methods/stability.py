@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.federated.protocol.messages import AnyArray
 from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.privacy import differencing
 from polydag.privacy.differencing import MIN_SITES
 from polydag.privacy.settings import Privacy
-from polydag.progress import report
 
 if TYPE_CHECKING:
     from polydag.federated.methods.fitting import FederatedFit

@@ -19,6 +19,7 @@ import pandas as pd
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.federated.methods.interface import Fitted, MethodSettings, Study
 from polydag.federated.methods.varying_party import VaryingParty
 from polydag.federated.models.interface import Model, Penalty
@@ -30,7 +31,6 @@ from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy.settings import Privacy
-from polydag.progress import report
 from polydag.regression import extended_bic_penalty
 
 PATH_LENGTH = 5

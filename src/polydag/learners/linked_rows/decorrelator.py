@@ -13,9 +13,9 @@ from sklearn.base import TransformerMixin
 from polydag.arrays import Array
 from polydag.errors import DataWarning
 from polydag.learners.base import Estimator
-from polydag.rows.block_descent import LAMBDA2
 from polydag.rows.decorrelation import Decorrelation, decorrelate, decorrelated
 from polydag.rows.dependence import DependenceTest
+from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import RowPrecision
 

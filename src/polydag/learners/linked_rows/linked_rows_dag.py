@@ -19,10 +19,10 @@ from polydag.learners.search.boss import BOSS
 from polydag.losses import LeastSquares
 from polydag.parameters import Either, number, one_of, whole
 from polydag.regression import fit_graph
-from polydag.rows.block_descent import Problem
 from polydag.rows.decorrelation import Decorrelation
+from polydag.rows.descent.block_descent import Problem
+from polydag.rows.descent.lambda_path import PATIENCE, Path, bic, lambda_path
 from polydag.rows.estimate import RowEstimate, given_dag, means_of, scaled_problem
-from polydag.rows.lambda_path import PATIENCE, Path, bic, lambda_path
 from polydag.rows.linked_table import LinkedTable
 from polydag.sources.interface import Source
 from polydag.sources.linked_rows import LinkedRows

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
@@ -50,7 +51,6 @@ from polydag.posterior.transfer.draws import TaskPosterior, independent
 from polydag.posterior.transfer.related_families import related_families
 from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
-from polydag.progress import report
 from polydag.scores import Score, kind_of
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks

@@ -9,9 +9,9 @@ import pandas as pd
 from sklearn.base import clone
 
 from polydag.arrays import Index
+from polydag.computing.progress import report
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.posterior.probabilities import either_way
-from polydag.progress import report
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.errors import DataError
 from polydag.posterior.best_network.relaxation import Fractional, Relaxation
 from polydag.posterior.orders.annealing import anneal, crossover, free_power
 from polydag.posterior.orders.relocation import relocate
 from polydag.posterior.orders.space import OrderSpace, OrderState, random_order
-from polydag.progress import report
 
 ACCURACY = 0.1  # nats by which another network may be better
 _MOST_FAMILIES = 8_000  # beyond which a proof is unlikely

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.arrays import Index
+from polydag.computing.progress import report
 from polydag.errors import DataError, UsageError
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact import subset_lattice as lattice
 from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.draws import BucketDraws
-from polydag.progress import report
 
 _PIECE = 200  # draws between two progress reports
 

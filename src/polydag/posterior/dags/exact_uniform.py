@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
+from polydag.computing.progress import report
 from polydag.errors import DataError, UsageError
 from polydag.posterior.dags.drawing import check_count
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.order_posterior import ExactPosterior
-from polydag.posterior.families.memory import in_words, require_memory, usable_memory
 from polydag.posterior.families.sorted_families import sort_families
 from polydag.posterior.families.table import FamilyTable
-from polydag.progress import report
+from polydag.posterior.memory import in_words, require_memory, usable_memory
 
 Bands = NDArray[np.int32]
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
+from polydag.computing.progress import report
 from polydag.graph import Graph
 from polydag.posterior.dags.partitions import PartitionSampler
 from polydag.posterior.families.table import FamilyTable
@@ -20,7 +21,6 @@ from polydag.posterior.mcmc.driver import run_chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior, chain_results
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import find_starts
-from polydag.progress import report
 
 if TYPE_CHECKING:
     from polydag.posterior.dags.samples import DagSamples

@@ -22,8 +22,8 @@ from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.order_posterior import ExactPosterior
 from polydag.posterior.exact.subset_lattice import fits
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.families.threads import jobs
 from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
+from polydag.posterior.threads import jobs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ import numpy as np
 from polydag.graph import Graph
 from polydag.posterior.exact import subset_lattice as lattice
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.families.threads import jobs
 from polydag.posterior.features import ModularPosterior
+from polydag.posterior.threads import jobs
 
 if TYPE_CHECKING:
     from polydag.posterior.dags.samples import DagSamples

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.errors import DataError
-from polydag.posterior.families.memory import in_words, require_memory, usable_memory
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.families.threads import run
-from polydag.progress import report
+from polydag.posterior.memory import in_words, require_memory, usable_memory
+from polydag.posterior.threads import run
 
 Bands = NDArray[np.int32]
 

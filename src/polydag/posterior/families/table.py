@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.errors import UsageError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.layers import Layers, layers_of
-from polydag.posterior.families.memory import require_memory
-from polydag.posterior.families.threads import jobs, run
-from polydag.progress import report
+from polydag.posterior.memory import require_memory
+from polydag.posterior.threads import jobs, run
 from polydag.scores.families import Score
 
 _CHUNKS = 24  # pieces of a layer, for progress and for threads that end together

@@ -17,7 +17,6 @@ import numpy as np
 
 from polydag.arrays import Mask
 from polydag.posterior.dags.drawing import evenly_spaced
-from polydag.posterior.families.memory import usable_memory
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.joint_chains.shared_orders import WAYS, SharedOrders, traced, unpacked
@@ -25,6 +24,7 @@ from polydag.posterior.mcmc.chains import Chains
 from polydag.posterior.mcmc.diagnostics import Diagnostics
 from polydag.posterior.mcmc.driver import Run, run_chains
 from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
+from polydag.posterior.memory import usable_memory
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import UNREPLICATED, find_starts
 from polydag.posterior.transfer.common_network import JointEdges, one_table

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
+from polydag.computing.workers import reporting_lost_workers
 from polydag.posterior.mcmc.chains import THINNING, Chains
 from polydag.posterior.mcmc.diagnostics import CONSTANT, MAX_RHAT, UNCERTAIN, Diagnostics, diagnose
 from polydag.posterior.mcmc.sampler import Record, Sampler
 from polydag.posterior.mcmc.tempering import TemperedSampler
-from polydag.progress import report
-from polydag.workers import reporting_lost_workers
 
 if TYPE_CHECKING:
-    from polydag.checkpoint import Piece
+    from polydag.computing.checkpoint import Piece
 
 ROUNDS = 6  # after the first: 2^6 times its length in all
 _EXTRA_ROUNDS = 2  # where chains agree and are only too short

@@ -10,7 +10,7 @@ from polydag.arrays import Index
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.bucket_orders import BucketOrders
 from polydag.posterior.mcmc.sampler import Info, Record
-from polydag.posterior.orders.mode_jumps import ModeJump, jump
+from polydag.posterior.orders.mode_jumps.moves import ModeJump, jump
 from polydag.posterior.orders.relocation import relocate
 from polydag.posterior.orders.space import OrderSpace, OrderState, random_order
 from polydag.posterior.orders.subset_permutation import permute_subsets

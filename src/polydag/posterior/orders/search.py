@@ -7,7 +7,7 @@ reveal a mode that none has.
 Where few families are worth considering, all modes are found (`best_network.branch_and_cut`): first the best
 network, which is proven to be the best; then, repeatedly, the best network with an edge that no chain around
 the modes so far has shown, until such a network would be far behind. Chains start in all these modes and jump
-between them (`polydag.posterior.orders.mode_jumps`).
+between them (`polydag.posterior.orders.mode_jumps.moves`).
 
 Elsewhere several searches run side by side. Each is simulated annealing from a temperature at which variables
 move freely, followed by repeated heating to lower temperatures; in the end their better parts are combined.
@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polydag.arrays import Index
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
+from polydag.computing.progress import report
+from polydag.computing.workers import reporting_lost_workers
 from polydag.posterior.best_network.branch_and_cut import another_network, best_network
 from polydag.posterior.orders.annealing import anneal, crossover, free_power
-from polydag.posterior.orders.mode_jump_search import Mode, find_jumps
-from polydag.posterior.orders.mode_jumps import ModeJump
+from polydag.posterior.orders.mode_jumps.moves import ModeJump
+from polydag.posterior.orders.mode_jumps.search import Mode, find_jumps
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.space import OrderSpace, OrderState, random_order
-from polydag.progress import report
-from polydag.workers import reporting_lost_workers
 
 if TYPE_CHECKING:
-    from polydag.checkpoint import Piece
+    from polydag.computing.checkpoint import Piece
 
 FLAT, PROVEN, BEST, REPLICATED, UNREPLICATED = "flat", "proven", "best", "replicated", "unreplicated"
 _SWEEPS = 170  # of relocations while the power rises by a factor e

@@ -28,9 +28,9 @@ from polydag.errors import DataError
 from polydag.posterior.exact import subset_lattice as lattice
 from polydag.posterior.exact.order_posterior import exact_posterior
 from polydag.posterior.families import subsets
-from polydag.posterior.families.memory import require_memory, usable_memory
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.families.threads import jobs, run
+from polydag.posterior.memory import require_memory, usable_memory
+from polydag.posterior.threads import jobs, run
 from polydag.posterior.transfer.draws import SetsInside, draw_networks, picked
 from polydag.posterior.transfer.family import require_alike, subset_tables
 from polydag.posterior.transfer.theorem1 import by_edge

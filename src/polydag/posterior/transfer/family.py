@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
+from polydag.computing.progress import report
 from polydag.errors import UsageError
 from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.transfer.weights import TransferPrior, own_marginal
-from polydag.progress import report
 
 Combination = Literal["product", "star"]
 COMBINATIONS = ("product", "star")

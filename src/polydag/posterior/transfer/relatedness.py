@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.posterior.dags.drawing import check_count, dags_by_orders
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.families.table import FamilyTable
@@ -33,7 +34,6 @@ from polydag.posterior.transfer.common_network import (
 )
 from polydag.posterior.transfer.draws import packed, picked
 from polydag.posterior.transfer.family import subset_tables
-from polydag.progress import report
 
 DROPPED = 0.2  # the probability that a task lacks an edge of the common network
 ONE, SAME, SAME_OWN = "one population", "same network", "same network, own strengths"

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydag.arrays import Array, Index
+from polydag.computing.progress import report
 from polydag.errors import DataError
 from polydag.posterior.dags.drawing import check_count
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.families import subsets
-from polydag.posterior.families.memory import require_memory
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.families.threads import jobs, run
+from polydag.posterior.memory import require_memory
+from polydag.posterior.threads import jobs, run
 from polydag.posterior.transfer.draws import SetsInside, TaskPosterior, draw_networks, packed, picked
 from polydag.posterior.transfer.family import require_alike, require_combination, subset_tables
 from polydag.posterior.transfer.weights import TransferPrior, own_marginal
-from polydag.progress import report
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.rows.likelihood.restricted import Columns
 from polydag.rows.structures.exchangeable import LARGEST, Exchangeable
-from polydag.rows.structures.likelihood import Columns
 
 _POINTS = 49
 

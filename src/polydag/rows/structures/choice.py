@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.rows.likelihood.restricted import Columns
 from polydag.rows.structures.interface import Fitted, Structure
-from polydag.rows.structures.likelihood import Columns
 
 _TRAINING = 2 / 3
 _FEW = 12  # columns; so few are held out in turn

@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.search import best_parameters
+from polydag.rows.likelihood.whitening import Batches, Blocks
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.search import best_parameters
-from polydag.rows.structures.whitening import Batches, Blocks
 
 _PIECE = 400  # rows; larger components are divided while parameters are sought
 _SHARE = (0.0, 0.98)

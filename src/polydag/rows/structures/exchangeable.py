@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from polydag.arrays import Array, Mask
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.search import best_parameters
+from polydag.rows.likelihood.whitening import Batches, Blocks, SpectralWhitening, Spectrum, Whitening
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.search import best_parameters
-from polydag.rows.structures.whitening import Batches, Blocks, SpectralWhitening, Spectrum, Whitening
 
 LARGEST = 0.98  # of τ/(1 + τ); beyond it Θ is hardly invertible
 

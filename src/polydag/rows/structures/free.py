@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from polydag.arrays import Mask
-from polydag.rows.block_descent import Problem
-from polydag.rows.lambda_path import lambda_path
+from polydag.rows.descent.block_descent import Problem
+from polydag.rows.descent.lambda_path import lambda_path
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Estimated
 from polydag.rows.precision import RowPrecision
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import Estimated
 
 PENALTIES = (1.0, 5.0)  # λ2 that are tried beside the given one
 OWN_PARTS = (0.6, 0.3, 0.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from polydag.arrays import Mask
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import Whitening
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Whitening
 
 
 class Fitted(NamedTuple):

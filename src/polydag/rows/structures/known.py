@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from polydag.arrays import Array, Mask
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.search import best_parameters
+from polydag.rows.likelihood.whitening import Batches, SpectralWhitening, Spectrum
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.search import best_parameters
-from polydag.rows.structures.whitening import Batches, SpectralWhitening, Spectrum
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydag.arrays import Array, Mask
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.search import best_parameters
+from polydag.rows.likelihood.whitening import Batches, Blocks
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.search import best_parameters
-from polydag.rows.structures.whitening import Batches, Blocks
 
 
 @dataclass(frozen=True, eq=False)

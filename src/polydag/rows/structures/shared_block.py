@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Batches, Blocks
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import Batches, Blocks
 
 _TOLERANCE, _MOST = 0.05, 200  # of the deviance, and iterations
 

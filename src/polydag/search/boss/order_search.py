@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polydag.arrays import Array, Index, Mask
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
-from polydag.progress import report
 from polydag.scores import ParentSets, Score
 from polydag.scores.gains import FamilyGains, Gains
 from polydag.scores.gaussian.form import GaussianForm

@@ -39,8 +39,8 @@ import numpy as np
 
 from polydag import orientation
 from polydag.arrays import Index, Mask
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
-from polydag.progress import report
 from polydag.scores import ParentSets, Score, total_score
 from polydag.scores.gains import FamilyGains, Gains
 from polydag.search.ges import _essential_graph_kernels as graph

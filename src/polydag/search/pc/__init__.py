@@ -1,11 +1,11 @@
 """PC: an order-independent skeleton from tests of independence, colliders by vote, and orientation."""
 
-from polydag.search.pc.fisher_z import FisherZ
-from polydag.search.pc.g_square import AskedGSquare, GSquare
-from polydag.search.pc.independence import make_test
+from polydag.search.pc.independence_tests.choice import make_test
+from polydag.search.pc.independence_tests.fisher_z import FisherZ
+from polydag.search.pc.independence_tests.g_square import AskedGSquare, GSquare
+from polydag.search.pc.independence_tests.sweeps import IndependenceTest
 from polydag.search.pc.search import COLLIDERS, PCResult, automatic_level, pc
 from polydag.search.pc.skeleton import Level, SeparatingSets
-from polydag.search.pc.sweeps import IndependenceTest
 
 __all__ = [
     "COLLIDERS",

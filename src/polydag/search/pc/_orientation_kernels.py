@@ -1,6 +1,6 @@
 """Compiled orientation of a sparse skeleton: colliders, a consistent DAG, Meek's rules.
 
-`near` lists the neighbours of each node (`polydag.search.pc._independence_kernels.Lists`).
+`near` lists the neighbours of each node (`polydag.search.pc.independence_tests._independence_kernels.Lists`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Int, Mask
 from polydag.compilation import inner, kernel
-from polydag.search.pc._independence_kernels import Lists
+from polydag.search.pc.independence_tests._independence_kernels import Lists
 
 
 @kernel

@@ -18,8 +18,8 @@ import numpy as np
 
 from polydag.arrays import Index, Mask
 from polydag.knowledge import Masks
+from polydag.search.pc.independence_tests.sweeps import IndependenceTest, Plan, lists, sweep
 from polydag.search.pc.skeleton import Skeleton
-from polydag.search.pc.sweeps import IndependenceTest, Plan, lists, sweep
 
 
 class Votes(NamedTuple):

@@ -27,11 +27,11 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Mask
 from polydag.knowledge import Masks
-from polydag.search.pc import _independence_kernels as _kernels
-from polydag.search.pc._independence_kernels import ALIKE, Tally
-from polydag.search.pc.g_square import ROWS_PER_DF
-from polydag.search.pc.mixed import ROWS_PER_COLUMN
-from polydag.search.pc.sweeps import Plan, count_vote, tests_of
+from polydag.search.pc.independence_tests import _independence_kernels as _kernels
+from polydag.search.pc.independence_tests._independence_kernels import ALIKE, Tally
+from polydag.search.pc.independence_tests.g_square import ROWS_PER_DF
+from polydag.search.pc.independence_tests.mixed import ROWS_PER_COLUMN
+from polydag.search.pc.independence_tests.sweeps import Plan, count_vote, tests_of
 from polydag.stats import CountTables, GaussianStats, MixedStats
 from polydag.stats.count_tables import AnsweredTables, SelectedTables
 

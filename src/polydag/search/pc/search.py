@@ -36,7 +36,8 @@ from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
 from polydag.search.pc import _orientation_kernels as _kernels
 from polydag.search.pc.colliders import RULES, Votes, vote
-from polydag.search.pc.independence import make_test
+from polydag.search.pc.independence_tests.choice import make_test
+from polydag.search.pc.independence_tests.sweeps import lists
 from polydag.search.pc.regimes import RegimesTest, directions
 from polydag.search.pc.skeleton import (
     Level,
@@ -46,7 +47,6 @@ from polydag.search.pc.skeleton import (
     skeleton,
     without_known_cycles,
 )
-from polydag.search.pc.sweeps import lists
 
 COLLIDERS = tuple(RULES)
 LEVEL = 3.0

@@ -17,10 +17,10 @@ import numpy as np
 
 from polydag import orientation
 from polydag.arrays import Array, Mask
+from polydag.computing.progress import report
 from polydag.knowledge import Masks
-from polydag.progress import report
-from polydag.search.pc._independence_kernels import ALIKE
-from polydag.search.pc.sweeps import IndependenceTest, Plan, lists, sweep
+from polydag.search.pc.independence_tests._independence_kernels import ALIKE
+from polydag.search.pc.independence_tests.sweeps import IndependenceTest, Plan, lists, sweep
 
 
 class Level(NamedTuple):

@@ -9,8 +9,8 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polydag.computing.progress import report
 from polydag.errors import DataError, UsageError
-from polydag.progress import report
 from polydag.studies.config.shapes import Config
 from polydag.studies.data.addresses import is_database, public, stem
 from polydag.studies.data.inputs import file_sha256, frame_sha256, is_large

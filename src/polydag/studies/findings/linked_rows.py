@@ -6,7 +6,7 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
 from polydag.graph import Graph
 from polydag.rows.clusters import by_cluster
 from polydag.studies.data.sources import linked_parts

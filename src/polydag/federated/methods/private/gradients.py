@@ -15,6 +15,7 @@ import numpy as np
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.federated.methods.private.party import GRADIENT
 from polydag.federated.methods.private.plan import NoisePlan, WhiteningSearch
 from polydag.federated.models.linear_coordinator import LinearCoordinator
@@ -24,7 +25,6 @@ from polydag.optimize.notears import lasso_rates
 from polydag.optimize.penalised import Penalty, Point, descend
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy.dp.whitening import Whitening
-from polydag.progress import report
 
 STANDARD_THRESHOLD = 0.1  # for weights between columns of standard deviation 1
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from polydag.errors import DataWarning, UsageError
 from polydag.federated.each_party import for_each_party
-from polydag.federated.methods.moments import Moments
 from polydag.federated.methods.private.party import MOMENTS, private_party
 from polydag.federated.methods.private.plan import NoisePlan, WhiteningSearch, moment_plan
+from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study
 from polydag.privacy.dp.whitening import Whitening

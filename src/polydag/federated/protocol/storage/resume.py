@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from polydag.checkpoint import piece
+from polydag.computing.checkpoint import piece
 from polydag.errors import DataError, NotConvergedError
 from polydag.federated.protocol.coordinator import (
     RUNNING,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydag.progress import report
-from polydag.rows import _block_descent_kernels
-from polydag.rows.block_descent import Fit, Problem, descend, start
+from polydag.computing.progress import report
+from polydag.rows.descent import _block_descent_kernels
+from polydag.rows.descent.block_descent import Fit, Problem, descend, start
 from polydag.rows.precision import RowPrecision
 
 N_LAMBDAS, RATIO = 10, 100.0

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from polydag.arrays import Array, Index
 from polydag.errors import ConvergenceWarning, DataError
-from polydag.rows import _glasso_kernels, _precision_kernels
+from polydag.rows import _precision_kernels
+from polydag.rows.descent import _glasso_kernels
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, assembled
 

@@ -7,7 +7,14 @@ import numpy as np
 from polydag.arrays import Array, Index, Int, Mask
 from polydag.compilation import kernel
 from polydag.scores.mixed._blocks_kernels import log_left
-from polydag.search.pc._independence_kernels import ALIKE, Lists, Tally, _visited_already, _vote, chi2_tail
+from polydag.search.pc.independence_tests._independence_kernels import (
+    ALIKE,
+    Lists,
+    Tally,
+    _visited_already,
+    _vote,
+    chi2_tail,
+)
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polydag.arrays import Index
-from polydag.posterior.orders.mode_jumps import Layout, ModeJump
+from polydag.posterior.orders.mode_jumps.moves import Layout, ModeJump
 
 _STEPS = 60  # of the fixed-point iteration
 _SHAPES = (0.1, 1000.0)  # the smallest and the largest parameter
@@ -23,7 +23,7 @@ def _fitted(layout: Layout, orders: Index) -> Layout:
     """By Minka's fixed-point iteration, which raises the likelihood in every step."""
     from scipy.special import digamma
 
-    from polydag.posterior.orders._mode_jumps_kernels import insert_part
+    from polydag.posterior.orders.mode_jumps._proposals_kernels import insert_part
 
     seen, rng = [], np.random.default_rng(0)  # not drawn from
     for order in orders:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from polydag.arrays import Array, Index
-from polydag.search.pc import _mixed_kernels as _kernels
-from polydag.search.pc._independence_kernels import Tally
-from polydag.search.pc.sweeps import Plan, require_rows
+from polydag.search.pc.independence_tests import _mixed_kernels as _kernels
+from polydag.search.pc.independence_tests._independence_kernels import Tally
+from polydag.search.pc.independence_tests.sweeps import Plan, require_rows
 from polydag.stats import MixedStats
 
 ROWS_PER_COLUMN = 5

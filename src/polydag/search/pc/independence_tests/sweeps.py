@@ -10,7 +10,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
-from polydag.search.pc._independence_kernels import ALIKE, Lists, Tally
+from polydag.search.pc.independence_tests._independence_kernels import ALIKE, Lists, Tally
 
 _MIN_ROWS = 4  # Fisher's z needs n > 3 even without conditioning
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from polydag.arrays import Array, Index
 from polydag.errors import DataError, UsageError
-from polydag.rows import _block_descent_kernels, _glasso_kernels
-from polydag.rows.glasso import in_parts
+from polydag.rows.descent import _block_descent_kernels, _glasso_kernels
+from polydag.rows.descent.glasso import in_parts
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, RowPrecision
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydag.arrays import Array, Mask
-from polydag.rows.structures.whitening import Whitening
+from polydag.rows.likelihood.whitening import Whitening
 
 
 @dataclass(frozen=True, eq=False)

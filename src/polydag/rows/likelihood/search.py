@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from polydag.arrays import Array, Mask
-from polydag.rows.structures.likelihood import Columns
-from polydag.rows.structures.whitening import Whitening
+from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import Whitening
 
 _TOLERANCE = 1e-4  # of a parameter, and of the deviance
 

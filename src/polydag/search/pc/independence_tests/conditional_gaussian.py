@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from polydag.arrays import Array, Index
 from polydag.scores.mixed.conditional_gaussian import ConditionalGaussianModel
-from polydag.search.pc._independence_kernels import Tally, chi2_tail
-from polydag.search.pc.g_square import ROWS_PER_DF
-from polydag.search.pc.sweeps import Plan, PlannedTest, require_rows, sweep_one_by_one
+from polydag.search.pc.independence_tests._independence_kernels import Tally, chi2_tail
+from polydag.search.pc.independence_tests.g_square import ROWS_PER_DF
+from polydag.search.pc.independence_tests.sweeps import Plan, PlannedTest, require_rows, sweep_one_by_one
 from polydag.stats.cells import CellStats
 
 

@@ -8,12 +8,12 @@ from operator import add
 from typing import Any
 
 from polydag.errors import UsageError
-from polydag.search.pc.conditional_gaussian import ConditionalGaussianTest
-from polydag.search.pc.fisher_z import FisherZ
-from polydag.search.pc.g_square import AskedGSquare, GSquare
-from polydag.search.pc.mixed import BlockTest
+from polydag.search.pc.independence_tests.conditional_gaussian import ConditionalGaussianTest
+from polydag.search.pc.independence_tests.fisher_z import FisherZ
+from polydag.search.pc.independence_tests.g_square import AskedGSquare, GSquare
+from polydag.search.pc.independence_tests.mixed import BlockTest
+from polydag.search.pc.independence_tests.sweeps import IndependenceTest
 from polydag.search.pc.regimes import Labels, Mixed, Numbers, Regime, RegimesTest
-from polydag.search.pc.sweeps import IndependenceTest
 from polydag.stats import CountTables, DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.cells import CellStats
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydag.arrays import Index, Mask
-from polydag.posterior.orders.mode_jump_proposals import fit_proposals
-from polydag.posterior.orders.mode_jumps import Layout, ModeJump, propose
+from polydag.posterior.orders.mode_jumps.moves import Layout, ModeJump, propose
+from polydag.posterior.orders.mode_jumps.proposals import fit_proposals
 from polydag.posterior.orders.space import OrderSpace
 
 CERTAIN = 0.9  # an edge above this probability is certain, below one minus it certainly absent

@@ -16,9 +16,15 @@ from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index
 from polydag.errors import DataError
-from polydag.search.pc import _independence_kernels as _kernels
-from polydag.search.pc._independence_kernels import Tally
-from polydag.search.pc.sweeps import Plan, PlannedTest, require_rows, sweep_one_by_one, tests_of
+from polydag.search.pc.independence_tests import _independence_kernels as _kernels
+from polydag.search.pc.independence_tests._independence_kernels import Tally
+from polydag.search.pc.independence_tests.sweeps import (
+    Plan,
+    PlannedTest,
+    require_rows,
+    sweep_one_by_one,
+    tests_of,
+)
 from polydag.stats import CountTables, DiscreteCounts
 from polydag.stats.count_tables import AnsweredTables, SelectedTables
 

@@ -70,8 +70,8 @@ def propose(
     space: OrderSpace, rng: np.random.Generator, state: OrderState, mode_jump: ModeJump, power: float = 1.0
 ) -> tuple[OrderState, float]:
     """A proposed state and its log Metropolis-Hastings ratio; -inf where the part is in neither layout."""
-    from polydag.posterior.orders._mode_jumps_kernels import propose_order
     from polydag.posterior.orders._space_kernels import score
+    from polydag.posterior.orders.mode_jumps._proposals_kernels import propose_order
 
     here, there = (mode_jump.layouts[k] for k in rng.integers(0, 2, 2))
     new = state.copy()

@@ -11,7 +11,7 @@ from polydag.arrays import Array, Index, Int
 from polydag.compilation import inner, kernel
 
 if TYPE_CHECKING:
-    from polydag.posterior.orders.mode_jumps import Layout
+    from polydag.posterior.orders.mode_jumps.moves import Layout
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""Jumps of parts of a network between modes: found, proposed and accepted."""

@@ -1,0 +1,1 @@
+"""The restricted likelihood of a row correlation, from whitened columns, and its maximum."""

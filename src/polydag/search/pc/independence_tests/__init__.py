@@ -1,0 +1,1 @@
+"""Tests of independence, one file each, and sweeps of them over many conditioning sets."""
