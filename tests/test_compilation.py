@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
+import sys
+from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -49,3 +54,63 @@ def test_an_inner_kernel_called_from_python_is_refused() -> None:
         with pytest.raises(TypeError, match="doubled is compiled for other kernels only"):
             doubled(3)
         assert twice_doubled(3) == 12
+
+
+CALLED = """
+from polydag.compilation import inner
+
+@inner
+def called_factor(x: int) -> int:
+    return {factor} * x
+"""
+
+CALLER = """
+from polydag.compilation import kernel
+from called_kernels import called_factor
+
+@kernel
+def caller_total(x: int) -> int:
+    return called_factor(x) + 1
+"""
+
+RENAMED = pickle.dumps(numba.__version__) + b"cnowhere\nGone\n."  # a class that has moved
+
+
+def _total(folder: Path, factor: int) -> tuple[Any, int]:
+    """The caller as a new process would import it, and what it computes of 5."""
+    (folder / "called_kernels.py").write_text(CALLED.format(factor=factor))
+    (folder / "caller_kernels.py").write_text(CALLER)
+    importlib.invalidate_caches()
+    for name in ("called_kernels", "caller_kernels"):
+        sys.modules.pop(name, None)
+    total = importlib.import_module("caller_kernels").caller_total
+    return total, total(5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield tmp_path
+    for name in ("called_kernels", "caller_kernels"):
+        sys.modules.pop(name, None)
+
+
+def test_what_is_compiled_is_used_again_until_a_kernel_that_it_calls_changes(folder: Path) -> None:
+    for factor, hits in ((2, 0), (2, 1), (30, 0)):
+        total, result = _total(folder, factor)
+        assert result == factor * 5 + 1
+        assert sum(total.stats.cache_hits.values()) == hits
+
+
+@pytest.mark.parametrize("pattern", ["caller*.nbi", "caller*.nbc"])
+@pytest.mark.parametrize(
+    "content", [b"", b"cut short", pickle.dumps(numba.__version__) + b"cnowhere\nGone\n."]
+)
+def test_what_cannot_be_read_is_compiled_anew(folder: Path, pattern: str, content: bytes) -> None:
+    _total(folder, 2)
+    (stored,) = folder.rglob(pattern)
+    stored.write_bytes(content)
+    assert _total(folder, 2)[1] == 11
+    total, _ = _total(folder, 2)
+    assert sum(total.stats.cache_hits.values()) == 1

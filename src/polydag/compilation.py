@@ -4,23 +4,70 @@
 no wrapper that unpacks Python objects, which takes long to compile, most of all for tuples of arrays. Both
 compile one version of a function where numba would compile several: within kernels, constants are passed as
 ordinary numbers, and signed integers as int64.
+
+What is compiled is kept on the disk, until the source changes, or that of a kernel which it calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, TypeVar
 
 from numba import njit, types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
 Dispatcher: Any = CPUDispatcher  # numba's own annotations do not cover these
+Cache: Any = FunctionCache
+CacheFile: Any = IndexDataCacheFile
 numba: Any = types
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class _KernelFile(CacheFile):  # type: ignore[misc]
+    """The index of what is on the disk of a kernel; one that cannot be read, as after an upgrade, is empty."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return dict(super()._load_index())
+        except Exception:  # whatever unpickling raises: modules may have been renamed, the file cut short
+            return {}
+
+
+class _KernelCache(Cache):  # type: ignore[misc]
+    """numba's cache, but for a stamp that covers the kernels called from other modules."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.stamp = self._impl.locator.get_source_stamp()
+        called = sorted({each.stamp for each in _called_from(function)})
+        if called:
+            self.stamp = hashlib.sha256(repr((self.stamp, called)).encode()).digest()
+        self._cache_file = _KernelFile(self._cache_path, self._impl.filename_base, self.stamp)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        try:
+            return super().load_overload(signature, context)
+        except Exception:
+            return None
+
+
+def _called_from(function: Any) -> Iterator[_KernelCache]:
+    """The caches of kernels of other modules that a function may call: those that its module has imported."""
+    for value in function.__globals__.values():
+        ours = isinstance(value, ModuleType) and value.__name__.startswith("polydag.")
+        for kernel in vars(value).values() if ours else (value,):
+            if isinstance(kernel, _Kernel) and kernel.py_func.__module__ != function.__module__:
+                yield kernel._cache
+
+
 class _Kernel(Dispatcher):  # type: ignore[misc]
     """A compiled function with one version for all constants and signed integers that kernels pass to it."""
+
+    def enable_caching(self) -> None:
+        self._cache = _KernelCache(self.py_func)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         kws = {name: _widened(each) for name, each in dict(kws).items()}
@@ -50,9 +97,10 @@ def compiled(*, inner: bool = False, fastmath: bool | set[str] = False) -> Calla
     options: dict[str, Any] = {"fastmath": fastmath, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
 
     def decorate(function: Function) -> Function:
-        dispatcher: Any = njit(cache=True, nogil=True, **options)(function)
+        dispatcher: Any = njit(nogil=True, **options)(function)
         if isinstance(dispatcher, Dispatcher):  # not with NUMBA_DISABLE_JIT
             dispatcher.__class__ = _InnerKernel if inner else _Kernel
+            dispatcher.enable_caching()
         return dispatcher  # type: ignore[no-any-return]
 
     return decorate
