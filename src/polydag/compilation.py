@@ -27,7 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _KernelFile(CacheFile):  # type: ignore[misc]
-    """The index of what is on the disk of a kernel; one that cannot be read, as after an upgrade, is empty."""
+    """The index of a kernel on the disk. One that cannot be read, as after an upgrade, counts as empty."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
