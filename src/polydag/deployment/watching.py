@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from polydag.computing.progress import report
 from polydag.deployment import envelopes
 from polydag.deployment.coordinator import PRIVATE, CoordinatorEndpoint
 from polydag.deployment.exchange import Arrived, Exchange
 from polydag.deployment.site import File, Question, SiteEndpoint, write_json
 from polydag.errors import DataError, NotConvergedError, UsageError
-from polydag.progress import report
 
 TASK = "study"
 _CLAIM, _STOP = "claim.json", "stop"
