@@ -2,6 +2,7 @@
 
     python benchmarks/multitask.py transfer [--seeds 10]      results/multitask_transfer.csv
     python benchmarks/multitask.py speed [--only NAME ...]    results/multitask.csv
+    python benchmarks/multitask.py joint [--only NAME ...]    results/multitask_joint.csv
     python benchmarks/multitask.py study                      results/multitask_study.csv
 
 "transfer": two tasks of n = 8, 37 and 150 variables with 3 levels, drawn from linear models over one order of
@@ -11,6 +12,9 @@ Edges are judged against the true graph over all pairs in the order: average pre
 log loss of the probabilities in bits (smaller is better).
 
 "speed": CPU time on one thread, code compiled before the clock starts, the smallest of three.
+
+"joint": CPU time, on one thread, of joint probabilities of differences between two tasks (at most 3 parents):
+exact for 20 variables, by chains for 37, with R-hat and effective draws.
 
 "study": section VI of the tasks paper at its size (150 regions, 33,024 and 28,416 scans, simulated), with
 chains until they agree, on two processes; wall-clock time, CPU time of all processes, R-hat, effective draws.
@@ -34,7 +38,7 @@ import numpy as np
 import pandas as pd
 from keeping import keep, machine
 
-from polydag import MultitaskDiscovery, simulate
+from polydag import Chains, MultitaskDiscovery, simulate
 from polydag.computing.progress import Step, listening
 from polydag.embedded import asia
 from polydag.graph import Graph
@@ -177,6 +181,52 @@ def many_tasks_work(count: int, transfer: str) -> Callable[[], Any]:
     return lambda: MultitaskDiscovery(transfer=transfer).fit(tables)
 
 
+def two_groups(n: int, rows: tuple[int, int], seed: int) -> dict[str, pd.DataFrame]:
+    """Rows of two linear models, of which the second lacks a fifth of the edges."""
+    rng = np.random.default_rng([seed, n])
+    first = simulate.dag(n, n_edges=round(1.2 * n), weight_range=(0.4, 1.0), random_state=rng)
+    lacks = rng.random((n, n)) < 0.2
+    second = Graph.from_weights(np.where(lacks, 0.0, first.weights), first.names)
+    graphs = {"first": first, "second": second}
+    return {
+        name: simulate.linear(graph, n=m, random_state=rng)
+        for (name, graph), m in zip(graphs.items(), rows, strict=True)
+    }
+
+
+JOINT = {"exact-20": (20, "exact", 300.0), "chains-37": (37, "mcmc", 600.0)}
+
+
+def joint(names: list[str], save: bool) -> None:
+    for method in ("exact", "mcmc"):  # compiles
+        chains = Chains(n_chains=2, n_steps=100)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            MultitaskDiscovery(criterion="bge", method=method, chains=chains, random_state=0).fit(
+                two_groups(5, (40, 30), 0)
+            )
+    rows = []
+    for name in names:
+        n, method, bar = JOINT[name]
+        tables = two_groups(n, (400, 200), 1)
+        start = time.process_time()
+        with listening(told):
+            model = MultitaskDiscovery(criterion="bge", method=method, random_state=0).fit(tables)
+        used = time.process_time() - start
+        row: dict[str, Any] = {"work": name, "variables": n, "rows": "400, 200", "method": method}
+        row |= {"cpu_s": round(used, 1), "bar_cpu_s": bar, "basis": model.connections_["basis"].iloc[0]}
+        diagnostics = getattr(model.posteriors_[0], "diagnostics", None)
+        exact = diagnostics is None
+        row["r_hat"] = "" if exact else round(float(diagnostics["r_hat"].max()), 3)
+        row["ess"] = "" if exact else round(float(diagnostics["ess"].min()))
+        row["converged"] = model.converged_
+        row["load"] = round(os.getloadavg()[0], 1)
+        print(row, flush=True)
+        rows.append(row)
+    if save:
+        keep("multitask_joint", rows, machine("numba"))
+
+
 def study() -> None:
     from joblib.externals.loky import get_reusable_executor
 
@@ -263,14 +313,16 @@ def speed(names: list[str], save: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", choices=("transfer", "speed", "study"))
+    parser.add_argument("what", choices=("transfer", "speed", "joint", "study"))
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", nargs="+", choices=list(works()), default=None)
+    parser.add_argument("--only", nargs="+", choices=[*works(), *JOINT], default=None)
     given = parser.parse_args()
     if given.what == "transfer":
         transfer(given.seeds)
     elif given.what == "study":
         study()
+    elif given.what == "joint":
+        joint(given.only or list(JOINT), save=given.only is None)
     else:
         speed(given.only or list(works()), save=given.only is None)
 

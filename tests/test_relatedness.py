@@ -58,7 +58,8 @@ def enumerated(
         "together": np.zeros((K, K, n, n)),
         "shared": np.zeros((n, n)),
         "some": np.zeros((n, n)),
-        "mechanisms": np.zeros((2, n)),
+        "alike": np.zeros((n, len(prior.sets))),
+        "equal": np.zeros((n, len(prior.sets))),
         "families": np.zeros((K, n, len(prior.sets))),
     }
     evidence = prior_mass = 0.0
@@ -67,7 +68,7 @@ def enumerated(
         for place, i in enumerate(order):
             U = frozenset(order[:place])
             inside = [s for s in range(len(sets[i])) if sets[i][s] <= U]
-            terms: list[tuple[float, tuple[int, ...], int]] = []
+            terms: list[tuple[float, tuple[int, ...], bool]] = []
             for r in inside:
                 weight = math.exp(prior.scores[i, r])
                 chance = np.array([
@@ -87,19 +88,20 @@ def enumerated(
                         chance[q] * math.exp(tasks[k].scores[i, inside[q]]) for k, q in enumerate(chosen)
                     )
                     which = tuple(inside[q] for q in chosen)
-                    terms.append((half * weight * likely, which, 1 if set(which) == {r} else 2))
+                    terms.append((half * weight * likely, which, False))
                 if shared is not None:
-                    terms.append((half * weight * math.exp(shared.scores[i, r]), (r,) * K, 0))
+                    terms.append((half * weight * math.exp(shared.scores[i, r]), (r,) * K, True))
             mass = sum(math.exp(prior.scores[i, r]) for r in inside)
             nodes.append((i, terms, sum(term[0] for term in terms), mass))
         weight = math.prod(node[2] for node in nodes)
         evidence += weight
         prior_mass += math.prod(node[3] for node in nodes)
         for i, terms, whole, _ in nodes:
-            for value, which, mechanism in terms:
+            for value, which, alike in terms:
                 p = value / whole * weight
-                if mechanism < 2:
-                    found["mechanisms"][mechanism, i] += p
+                if len(set(which)) == 1:
+                    found["equal"][i, which[0]] += p
+                    found["alike"][i, which[0]] += p * alike
                 found["families"][np.arange(K), i, list(which)] += p
                 for v in range(n):
                     has = np.array([v in sets[i][s] for s in which])

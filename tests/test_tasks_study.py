@@ -294,7 +294,7 @@ def test_files_of_the_same_name_are_told_apart(clinics: dict[str, pd.DataFrame])
         Path(folder).mkdir()
         table.to_csv(f"{folder}/clinic.csv", index=False)
     result = run(TasksConfig(data=("2001/clinic.csv", "2002/clinic.csv"), seed=0))
-    compared = {"differences", "connections", "relatedness"}
+    compared = {"differences", "connections", "mechanisms", "relatedness"}
     assert set(result.tables) == {"edges-2001-clinic", "edges-2002-clinic"} | compared
     clinics["patients"].to_csv("2001/clinic.tsv", index=False, sep="\t")
     result = run(TasksConfig(data=("2001/clinic.csv", "2001/clinic.tsv"), seed=0))

@@ -129,7 +129,9 @@ class MultitaskDiscovery(StructureLearner):
         The connections of each task above the threshold, directed where one direction is above it, too.
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
-        task, in all of them, in one and no other. The basis is "joint" for "learned" and "theorem1", "one
+        task, in all of them, in one and no other. With "learned" also `other strengths`: that it is in all
+        tasks, among the same parents, which have other strengths.
+        The basis is "joint" for "learned" and "theorem1", "one
         network for all" for "pool" and "product of marginals" otherwise. With "theorem1" each task has its
         own view of what all tasks share, `shared from <task>`; `shared` is the smallest of these.
     connections_ : DataFrame
@@ -140,6 +142,10 @@ class MultitaskDiscovery(StructureLearner):
     ways_ : dict
         With "learned", the expected share of pairs of tasks that are separate, of one population, of the same
         network, or of networks that deviate from a common one.
+    mechanisms_ : DataFrame
+        With "learned" and joint probabilities, how each variable depends on its parents in all tasks: `same`,
+        the probability of the same parents and the same strengths, or of no parents; `other strengths`, that
+        of the same parents only; `other parents`, that tasks differ in the parents themselves.
     graph_ : Graph
         The same of the mean probabilities over the tasks.
     candidates_ : DataFrame
@@ -180,6 +186,7 @@ class MultitaskDiscovery(StructureLearner):
     n_rows_: dict[str, float]
     relatedness_: pd.DataFrame
     ways_: dict[str, float]
+    mechanisms_: pd.DataFrame
 
     def __init__(
         self,
@@ -275,7 +282,7 @@ class MultitaskDiscovery(StructureLearner):
             raise UsageError("There are no tasks to compare: call fit first.")
         if len(self.tasks_) < 2:
             raise UsageError(f"There is nothing to compare: {self.tasks_[0]} is the only task.")
-        a, b = self._number(first), self._number(second)
+        a, b = self.number(first), self.number(second)
         if a == b:
             raise UsageError(f"Two different tasks are needed; {first!r} and {second!r} are the same.")
         if of not in ("edges", "connections"):
@@ -302,7 +309,7 @@ class MultitaskDiscovery(StructureLearner):
             raise UsageError(
                 "With transfer='theorem1' each task has its own view of all tasks: name one as view."
             )
-        own = self.posteriors_[self._number(view)] if by_view and view is not None else first
+        own = self.posteriors_[self.number(view)] if by_view and view is not None else first
         assert isinstance(own, TaskPosterior)
         assert own.networks is not None
         return own.networks.sample(count, random_state)
@@ -323,7 +330,7 @@ class MultitaskDiscovery(StructureLearner):
         alone, is above one half. The columns are first, second and power. None where no such samples can be
         drawn: with interventions, with mixed columns, for more variables than exact sums are for.
         """
-        number, other = self._number(task), self._number(like)
+        number, other = self.number(task), self.number(like)
         n = round(self.n_rows_[self.tasks_[number]])
         if not fits(len(self.feature_names_in_), self._memory()) or self.transfer == "pool":
             return None
@@ -335,7 +342,8 @@ class MultitaskDiscovery(StructureLearner):
         labels = np.array(names, dtype=object)
         return pd.DataFrame({"first": labels[i], "second": labels[j], "power": found[i, j]})
 
-    def _number(self, task: int | str) -> int:
+    def number(self, task: int | str) -> int:
+        """The place of a task in `tasks_`, from 0."""
         if str(task) in self.tasks_:
             return self.tasks_.index(str(task))
         whole = isinstance(task, (int, np.integer)) and not isinstance(task, bool)
@@ -402,6 +410,7 @@ class MultitaskDiscovery(StructureLearner):
         ruled_out = not np.isfinite(allowed.scores).all()
         scores = [t.with_scores(t.scores + allowed.scores) for t in plain]
         pool, memory = partial(self._pooled_members, stats, plain, masks), self._memory()
+        self._tables, self._allowed, self._masks = plain, allowed, masks
         normal = [allowed] if ruled_out else ()
         size = (first.candidates.shape[1], first.max_parents)
         fit = joint_fits(first.n, len(plain), first.max_parents, memory)
@@ -450,8 +459,26 @@ class MultitaskDiscovery(StructureLearner):
         ]
         return from_related(names, self.tasks_, found)
 
+    def statistics_of(self, task: int | str) -> Any:
+        """The statistics that a task was learned from."""
+        return self._statistics_by_task[self.number(task)]
+
+    def scores_with(self, task: int | str, stats: Any) -> tuple[FamilyTable, FamilyTable]:
+        """The scores of families if a task had other statistics: the task's, and all rows' as one population.
+
+        After a fit with "learned"; without structure prior, and `-inf` where families are ruled out.
+        """
+        k = self.number(task)
+        all_stats, tables = list(self._statistics_by_task), list(self._tables)
+        all_stats[k] = stats
+        score, like = posterior_score(self, stats), self._tables[k]
+        tables[k] = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=self.n_jobs)
+        own = tables[k].with_scores(tables[k].scores + self._allowed.scores)
+        return own, self._pooled_table(all_stats, tables, self._masks)
+
     def _keep_related(self, found: Related) -> None:
         self.relatedness_, self.ways_ = self._by_task(found.relatedness), found.ways
+        self.mechanisms_ = found.mechanisms()
 
     def _by_task(self, values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, index=list(self.tasks_), columns=list(self.tasks_))

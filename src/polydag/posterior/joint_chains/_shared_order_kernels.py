@@ -9,7 +9,7 @@ node and predecessors, where a new entry replaces an old one.
 import numpy as np
 from numba import njit
 
-from polydag.posterior.transfer._common_network_kernels import _with_element
+from polydag.posterior.transfer._common_network_kernels import _add_equal, _with_element
 
 _FAR = 50.0  # nats below the largest term from which on terms are left out
 _HALF = np.log(0.5)
@@ -261,7 +261,7 @@ def relocate(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def collect(  # type: ignore[no-untyped-def]
-    order, shares, is_candidate, model, start, choose, within, full, inside, S, weights, cutoff,
+    order, shares, is_candidate, model, start, choose, within, c_equal, log_equal, inside, S, weights, cutoff,
     marginal, together, unique, every, some, mechanism,
 ):  # fmt: skip
     """Probabilities of edges given an order, where `shares` are those of the five ways given it.
@@ -276,6 +276,7 @@ def collect(  # type: ignore[no-untyped-def]
     before = np.zeros(n, dtype=np.bool_)
     found, chance = np.empty(3), np.empty(tasks)
     before_none, level = np.empty(tasks), np.empty(tasks)
+    rest, rests, equal = np.empty(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
     for node in order:
         u = 0
         for v in range(n):
@@ -314,16 +315,15 @@ def collect(  # type: ignore[no-untyped-def]
         for j in range(tasks):
             level[j] = _log_sum(scores[j, node], inside, count)
         for i in range(count if part[2] > 0 else 0):
+            rest[i] = -np.inf
             if weights[i] < cutoff:
                 continue
             s = inside[i]
             p = sizes[s]
             weight = part[2] * weights[i]
-            alike = weight
+            rest[i] = np.log(weight) + p * log_equal
             for j in range(tasks):
-                alone = np.exp(scores[j, node, s] - level[j])
-                alike *= full[p] * alone / _share(S[j], s, p, numbers, members, c)
-            mechanism[1, node] += alike
+                rest[i] -= np.log(_share(S[j], s, p, numbers, members, c))
             for position in range(candidates.shape[1]):
                 v = candidates[node, position]
                 if not before[v]:
@@ -357,4 +357,12 @@ def collect(  # type: ignore[no-untyped-def]
                 for k in range(tasks - 1, -1, -1):
                     unique[k, v, node] += weight * chance[k] * before_none[k] * none
                     none *= 1.0 - chance[k]
+        if part[2] > 0:
+            _add_equal(
+                count, inside, rest, scores[:, node], level.reshape(tasks, 1), sizes, numbers, members,
+                c_equal, rests, equal,
+            )  # fmt: skip
+            for i in range(count):
+                mechanism[1, node] += equal[inside[i]]
+                equal[inside[i]] = 0.0
         before[node] = True

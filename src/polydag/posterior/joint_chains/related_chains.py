@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polydag.arrays import Mask
+from polydag.arrays import Array, Mask
 from polydag.posterior.dags.drawing import evenly_spaced
 from polydag.posterior.families.subsets import n_subsets
 from polydag.posterior.families.table import FamilyTable
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _FIRST_EACH = 100  # steps of the first round for each variable
 _STATES = 200  # most states from which networks are drawn
 _DRAWS = 600  # of all chains, which are held in memory
+_DRAWN = 400  # networks of each group, for the parent sets that tasks have in common
 _SECONDS = 5e-9  # of a sum over the families of a variable, for each of them and each task
 _PATIENCE = 1200.0  # seconds of the first two rounds beyond which chains are not chosen automatically
 
@@ -101,6 +102,7 @@ class RelatedChains:
         self.normal, self.n_jobs, self.random_state = list(normal), n_jobs, random_state
         self.groups: dict[tuple[int, ...], GroupChains] = {}
         self.alone: dict[int, McmcPosterior] = {}
+        self._joints: dict[tuple[int, ...], JointEdges] = {}
 
     def learn(self) -> Related:
         """The tree of groups, and what follows for the edges."""
@@ -186,12 +188,20 @@ class RelatedChains:
         )
 
     def _joint(self, members: tuple[int, ...], way: str) -> JointEdges:
-        """Averaged over the ways by the chains already."""
-        if len(members) > 1:
-            return self._chains(members).joint
-        P = self._alone(members[0]).probabilities[None]
-        n = self.prior.n
-        return JointEdges(0.0, P, P[None], P, P[0], P[0], np.zeros((2, n)), np.empty((1, n, 0)))
+        """Averaged over the ways by the chains already; parent sets are those of drawn networks."""
+        if members not in self._joints:
+            dags = self.sample(members, way, _DRAWN, np.random.default_rng(self.random_state))
+            drawn = common_sets(self.prior, dags)
+            if len(members) > 1:
+                found = self._chains(members).joint
+                equal, alike = (np.clip(part, 0.0, 1.0) for part in (found.equal, found.alike))
+                each = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1.0 / len(dags[0]))
+                found = replace(found, equal=equal * each, alike=alike * each)
+            else:
+                P, n = self._alone(members[0]).probabilities[None], self.prior.n
+                found = JointEdges(0.0, P, P[None], P, P[0], P[0], drawn, drawn, np.empty((1, n, 0)))
+            self._joints[members] = found
+        return self._joints[members]
 
     def _alone(self, k: int) -> McmcPosterior:
         if k not in self.alone:
@@ -259,6 +269,17 @@ class JointChainPosterior(TaskPosterior):
     @cached_property
     def _drawn(self) -> Mask:
         return self.sample_dags(random_state=0).adjacency
+
+
+def common_sets(table: FamilyTable, dags: Mask) -> Array:
+    """How often all tasks of drawn networks have each parent set, of shape (n, sets)."""
+    found = np.zeros((table.n, len(table.sets)))
+    equal = (dags == dags[:1]).all(axis=(0, 2))
+    for node in range(table.n):
+        sets, counts = np.unique(dags[0, equal[:, node], :, node], axis=0, return_counts=True)
+        for parents, count in zip(sets, counts, strict=True):
+            found[node, table.index(node, np.flatnonzero(parents).tolist())] = count
+    return np.asarray(found / dags.shape[1])
 
 
 def chains_fit(n: int, tasks: int, candidates: int, max_parents: int, limit: float | None = None) -> bool:

@@ -120,7 +120,10 @@ class SharedOrders:
         return Record(place, state.log_weight, np.concatenate([edges.ravel(), mechanisms.ravel(), shares]))
 
     def collected(self, state: SharedOrder) -> tuple[Array, Array]:
-        """Given an order: `in` each task, both of two, one and no other, all, some; and the mechanisms."""
+        """Given an order: `in` each task, both of two, one and no other, all, some; and the mechanisms.
+
+        These are the same parents and parameters in all tasks, and the same parents with other parameters.
+        """
         from polydag.posterior.joint_chains._shared_order_kernels import collect
 
         n, K = self.n, len(self.tasks)
@@ -132,7 +135,7 @@ class SharedOrders:
         collect(
             state.position, np.exp(state.ways - state.log_weight), is_candidate, model,
             subsets.offsets(c, table.max_parents), subsets.binomials(c, table.max_parents), moves.within,
-            moves.full, inside, S, weights, _CUTOFF, marginal, together, unique, every, some, mechanism,
+            *moves.equal(K), inside, S, weights, _CUTOFF, marginal, together, unique, every, some, mechanism,
         )  # fmt: skip
         i, j = np.triu_indices(K, 1)
         return np.concatenate([marginal, together[i, j], unique, every[None], some[None]]), mechanism
@@ -238,7 +241,10 @@ def traced(n: int, tasks: int) -> int:
 
 
 def unpacked(values: Array, n: int, tasks: int) -> tuple[JointEdges, dict[str, float]]:
-    """The joint probabilities of the edges, and those of the ways, of averages of what was traced."""
+    """The joint probabilities of the edges, and those of the ways, of averages of what was traced.
+
+    Parent sets are not traced: `alike` and `equal` have their sums, in one column.
+    """
     K, matrices = tasks, 2 * tasks + tasks * (tasks - 1) // 2 + 2
     edges = np.clip(values[: matrices * n**2].reshape(matrices, n, n), 0.0, 1.0)
     mechanisms, shares = np.split(values[matrices * n**2 :], [2 * n])
@@ -253,7 +259,8 @@ def unpacked(values: Array, n: int, tasks: int) -> tuple[JointEdges, dict[str, f
         edges[matrices - K - 2 : -2],
         edges[-2],
         edges[-1],
-        mechanisms.reshape(2, n),
+        mechanisms[:n, None],
+        (mechanisms[:n] + mechanisms[n:])[:, None],
         np.empty((K, n, 0)),
     )
     return joint, dict(zip(WAYS, shares.tolist(), strict=True))

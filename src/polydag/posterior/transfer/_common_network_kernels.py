@@ -43,6 +43,49 @@ def _with_element(
     return start[k] + code
 
 
+@inner
+def _add_equal(
+    count: Int,
+    inside: Index,
+    rest: Array,
+    scores: Array,
+    scale: Array,
+    sizes: Index,
+    numbers: NDArray[np.int32],
+    members: Index,
+    c_equal: Array,
+    rests: Array,
+    equal: Array,
+) -> None:
+    """Add the probability that all tasks have the same set inside U, for every such set.
+
+    `exp(rest[i])` is the weight of the i-th set ρ of the common network over all tasks' sums; `rests` is
+    zero before and after.
+    """
+    highest = -np.inf
+    for i in range(count):
+        highest = max(highest, rest[i])
+    if highest == -np.inf:
+        return
+    for i in range(count):
+        s = inside[i]
+        p, weight = sizes[s], np.exp(rest[i] - highest)
+        for mask in range(1 << p):
+            rests[numbers[s, mask]] += weight * c_equal[p, members[mask]]
+    for i in range(count):
+        s = inside[i]
+        part = 0.0
+        for mask in range(1 << sizes[s]):
+            part += rests[numbers[s, mask]]
+        log_all = highest
+        for k in range(len(scores)):
+            log_all += scores[k, s] - scale[k, 0]
+        if part > 0 and log_all > -np.inf:
+            equal[s] += np.exp(log_all + np.log(part))
+    for i in range(count):
+        rests[inside[i]] = 0.0
+
+
 @kernel
 def visit_common(
     m: Int,
@@ -59,7 +102,8 @@ def visit_common(
     shared: Array,
     c: Array,
     within: Array,
-    full: Array,
+    c_equal: Array,
+    log_equal: float,
     log_z: Array,
     cutoff: float,
     collect: bool,
@@ -70,7 +114,8 @@ def visit_common(
     unique: Array,
     every: Array,
     some: Array,
-    mechanism: Array,
+    alike_family: Array,
+    equal_family: Array,
     family: Array,
 ) -> None:
     """Visit every set U of the m candidates of one node by adding one element after the other.
@@ -84,9 +129,9 @@ def visit_common(
     Without `collect`, `at[U]` is set to the log of the sum of the weights. With it, `alpha[U]` holds that,
     and `exp(at[U])` times the weight is added up: for each candidate v to `marginal[k, v]` times the
     probability that v is a parent in task k, to `together[k, j, v]` that it is one in both, to `unique[k, v]`
-    that in no other, to `every[v]` that in all, to `some[v]` that in at least one; to `mechanism[0]` that all
-    tasks have the parents ρ and the same parameters, to `mechanism[1]` that all have the parents ρ; to
-    `family[k, π]` that task k has the parents π. Sets U whose probability is below `cutoff` are left out.
+    that in no other, to `every[v]` that in all, to `some[v]` that in at least one; to `alike_family[π]` that
+    all tasks have the parents π and the same parameters, to `equal_family[π]` that all have the parents π;
+    to `family[k, π]` that task k has them. Sets U whose probability is below `cutoff` are left out.
 
     Parameters
     ----------
@@ -96,14 +141,14 @@ def visit_common(
     shared : array of shape (sets,)
     c, within : arrays of shape (top + 1, top + 1)
         `within` replaces c in the sums over the sets that have a certain member of ρ.
-    full : array of shape (top + 1,)
-        The factor of the set ρ itself.
+    c_equal : array of shape (top + 1, top + 1)
+        What c is where all tasks have the same set, up to `exp(log_equal)` for each member of ρ.
     log_z : array of shape (m + 1, top + 1)
     at, alpha : arrays of shape (2^m,)
     marginal, unique : arrays of shape (tasks, m)
     together : array of shape (tasks, tasks, m)
     every, some : arrays of shape (m,)
-    mechanism : array of shape (2,)
+    alike_family, equal_family : arrays of shape (sets,)
     family : array of shape (tasks, sets)
     """
     tasks, count = scores.shape
@@ -119,6 +164,7 @@ def visit_common(
     L, high = np.empty(tasks), np.empty(tasks)
     value, chance = np.empty(count), np.empty(tasks)
     rests = np.zeros((tasks, count))  # Σ over ρ ⊇ T of weight(ρ) c(|ρ|, |T|) / L_k(ρ)
+    rest, all_rests = np.empty(count), np.zeros(count)  # the same for all tasks at once, in parts
     before_none, before_every = np.empty(tasks), np.empty(tasks)
     depth, adding = 0, -1
     while True:
@@ -176,11 +222,13 @@ def visit_common(
             alike = prior[s] + shared[s]
             value[i] = _add(total, alike)
             highest = max(highest, value[i])
+            rest[i] = -np.inf
             if not collect or not value[i] + at[U] > cutoff:
                 continue
             if alike > -np.inf:
                 weight = np.exp(alike + at[U])
-                mechanism[0] += weight
+                alike_family[s] += weight
+                equal_family[s] += weight
                 for k in range(tasks):
                     family[k, s] += weight
                 for bit in range(p):
@@ -194,10 +242,9 @@ def visit_common(
             if total == -np.inf:
                 continue
             weight = np.exp(total + at[U])
-            same = weight
+            rest[i] = total + at[U] + p * log_equal
             for j in range(tasks):
-                same *= full[p] * np.exp(scores[j, s] - high[j]) / L[j]
-            mechanism[1] += same
+                rest[i] -= np.log(L[j])
             for k in range(tasks):
                 for mask in range(1 << p):
                     rests[k, numbers[s, mask]] += weight * c[p, members[mask]] / L[k]
@@ -240,6 +287,11 @@ def visit_common(
                 for k in range(tasks - 1, -1, -1):
                     unique[k, v] += weight * chance[k] * before_none[k] * none
                     none *= 1.0 - chance[k]
+        if collect and wanted:
+            _add_equal(
+                known[depth], inside, rest, scores, scale[depth], sizes, numbers, members, c_equal, all_rests,
+                equal_family,
+            )  # fmt: skip
         for k in range(tasks if collect and wanted else 0):
             if rests[k, 0] > 0:
                 for i in range(known[depth]):

@@ -55,9 +55,10 @@ class JointEdges:
         That it is in this task and in no other of them.
     shared, some : arrays of shape (n, n)
         That it is in all tasks, in at least one.
-    mechanisms : array of shape (2, n)
-        That a variable has the same parents and parameters in all tasks; that it has the same parents, those
-        of the common network, but not the same parameters.
+    alike : array of shape (n, sets)
+        That all tasks have these parents of a variable, and the same parameters.
+    equal : array of shape (n, sets)
+        That all tasks have these parents, with the same parameters or not.
     families : array of shape (tasks, n, sets)
         The probability of each parent set of each variable in each task.
     """
@@ -68,7 +69,8 @@ class JointEdges:
     unique: Array
     shared: Array
     some: Array
-    mechanisms: Array
+    alike: Array
+    equal: Array
     families: Array
 
 
@@ -104,7 +106,7 @@ def one_network(
     if shared is not None and K > 1:
         part = np.exp(shared.scores - math.log(2.0) - np.where(np.isfinite(both), both, 0.0))
         part[~np.isfinite(both)] = 0.0
-    alike = (found.family_probabilities * (part if shared is not None else 1.0 - part)).sum(axis=1)
+    families = found.family_probabilities
     return JointEdges(
         found.log_evidence - log_prior,
         np.array([P] * K),
@@ -112,8 +114,9 @@ def one_network(
         np.array([P]) if K == 1 else np.zeros((K, *P.shape)),
         P,
         P,
-        np.array([alike, 1.0 - alike]),
-        np.array([found.family_probabilities] * K),
+        families * (part if shared is not None or K == 1 else 0.0),
+        families,
+        np.array([families] * K),
     )
 
 
@@ -215,10 +218,11 @@ class CommonNetwork:
         for node in range(n):
             full = ((U >> node) << (node + 1)) | (U & ((1 << node) - 1))
             at[node] = self._F[full] + self._B[full | (1 << node)] - self._F[-1]
-        shapes = ((K, m), (K, K, m), (K, m), (m,), (m,), (2,), (K, len(table.sets)))
+        sets = len(table.sets)
+        shapes = ((K, m), (K, K, m), (K, m), (m,), (m,), (sets,), (sets,), (K, sets))
         found = [np.zeros((n, *shape)) for shape in shapes]
         self._visit(at, found, collect=True)
-        marginal, together, unique, every, some, mechanisms, families = found
+        marginal, together, unique, every, some, alike, equal, families = found
         pairs = np.zeros((K, K, n, n))
         for k in range(K):
             pairs[k, k] = by_edge(marginal[:, k], table)
@@ -231,7 +235,8 @@ class CommonNetwork:
             np.array([by_edge(unique[:, k], table) for k in range(K)]),
             by_edge(every, table),
             by_edge(some, table),
-            np.ascontiguousarray(mechanisms.T),
+            alike,
+            equal,
             np.ascontiguousarray(np.swapaxes(families, 0, 1)),
         )
 
@@ -273,13 +278,14 @@ class CommonNetwork:
         shape = (subsets.offsets(m, top), subsets.binomials(m, top))
         cutoff = math.log(_LEFT_OUT) - m * math.log(2.0)
         flat, vector = np.zeros((1, 1)), np.zeros(1)
-        nothing = (flat, np.zeros((1, 1, 1)), flat, vector, vector, vector, flat)
+        nothing = (flat, np.zeros((1, 1, 1)), flat, vector, vector, vector, vector, flat)
+        equal = (*moves.equal(self.K),)
 
         def visit(node: int) -> None:
             visit_common(
                 m, top, table.sets, table.sizes, numbers, members, *shape, table.scores[node],
                 np.ascontiguousarray(self._scores[:, node]), np.ascontiguousarray(self._normal[:, node]),
-                self._shared[node], moves.c, moves.within, moves.full, self._log_z, cutoff, collect,
+                self._shared[node], moves.c, moves.within, *equal, self._log_z, cutoff, collect,
                 at[node], self._alpha[node],
                 *([part[node] for part in found] if collect else nothing),
             )  # fmt: skip
@@ -308,10 +314,12 @@ class Deviations:
     A: float
     B: float
 
-    @property
-    def full(self) -> Array:
-        """`A^p`, for a task with the parents of the common network."""
-        return np.asarray(self.A ** np.arange(len(self.c)))
+    def equal(self, tasks: int) -> tuple[Array, float]:
+        """`c` where so many tasks have the same set, over the power p of a factor, and the log of that."""
+        p, t = np.indices(self.c.shape)
+        ratio = (self.B / self.A) ** tasks
+        c = np.where(t <= p, (1.0 - ratio) ** t * ratio ** np.maximum(p - t, 0), 0.0)
+        return c, tasks * math.log(self.A)
 
     @classmethod
     def of(cls, prior: FamilyTable, dropped: float) -> Deviations:

@@ -55,6 +55,8 @@ class Differences:
         How the probabilities were computed.
     directed : bool
         Whether they are about edges, or about connections, which are in the upper triangle.
+    altered : array of shape (n, n), optional
+        That all tasks have the edge among the same parents, with other strengths.
     either : Differences, optional
         Those of connections, where they do not follow from those of edges.
     """
@@ -68,6 +70,7 @@ class Differences:
     views: Array | None = None
     together: Array | None = None
     directed: bool = True
+    altered: Array | None = None
     either: Differences | None = None
 
     def connections(self) -> Differences:
@@ -92,9 +95,10 @@ class Differences:
         """One row for each pair of variables; those most probably in only one task come first.
 
         Columns: source and target (for connections first and second), `in <task>` for each task, shared,
-        `only in <task>` for each task, basis; and `shared from <task>` where each task has its own view.
+        `other strengths` where these are learned, `only in <task>` for each task, basis; and
+        `shared from <task>` where each task has its own view.
         """
-        return self._table(self.tasks, self.edges, self.shared, self.unique, self.views)
+        return self._table(self.tasks, self.edges, self.shared, self.unique, self.views, self.altered)
 
     def pair(self, first: int, second: int) -> pd.DataFrame:
         """The same for two of the tasks: `only in <first>` is in the first and not in the second."""
@@ -108,7 +112,13 @@ class Differences:
         return self._table(tasks, np.array([a, b]), views.min(axis=0), only, views)
 
     def _table(
-        self, tasks: Sequence[str], edges: Array, shared: Array, unique: Array, views: Array | None = None
+        self,
+        tasks: Sequence[str],
+        edges: Array,
+        shared: Array,
+        unique: Array,
+        views: Array | None = None,
+        altered: Array | None = None,
     ) -> pd.DataFrame:
         import pandas as pd
 
@@ -119,6 +129,8 @@ class Differences:
         columns: dict[str, object] = {ends[0]: labels[i], ends[1]: labels[j]}
         columns |= {f"in {task}": edges[k, i, j] for k, task in enumerate(tasks)}
         columns["shared"] = shared[i, j]
+        if altered is not None:
+            columns["other strengths"] = altered[i, j]
         columns |= {f"only in {task}": unique[k, i, j] for k, task in enumerate(tasks)}
         columns["basis"] = self.basis
         if views is not None:
@@ -150,10 +162,13 @@ def from_pool(names: tuple[str, ...], tasks: tuple[str, ...], edges: Array) -> D
 def from_related(names: tuple[str, ...], tasks: tuple[str, ...], found: Related) -> Differences:
     """Differences of tasks whose relatedness was learned: one joint posterior of all of them."""
 
+    altered = found.altered()
+
     def of(joint: JointEdges, directed: bool) -> Differences:
         return Differences(
-            names, tasks, joint.edges, joint.unique, joint.shared, JOINT, None, joint.together, directed
-        )
+            names, tasks, joint.edges, joint.unique, joint.shared, JOINT, None, joint.together, directed,
+            altered if directed else _connections(altered),
+        )  # fmt: skip
 
     return replace(of(found.edges, True), either=of(found.connections, False))
 

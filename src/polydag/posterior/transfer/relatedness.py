@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import fields as dataclass_fields
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -34,6 +35,9 @@ from polydag.posterior.transfer.common_network import (
 )
 from polydag.posterior.transfer.draws import packed, picked
 from polydag.posterior.transfer.family import subset_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DROPPED = 0.2  # the probability that a task lacks an edge of the common network
 ONE, SAME, SAME_OWN = "one population", "same network", "same network, own strengths"
@@ -100,6 +104,34 @@ class Related:
     tree: Group
     networks: RelatedNetworks
 
+    def mechanisms(self) -> pd.DataFrame:
+        """variable, same, other strengths, other parents; variables that differ most probably come first.
+
+        Variables without parents in any task are the same: there are no strengths.
+        """
+        import pandas as pd
+
+        equal = np.clip(self.edges.equal.sum(axis=1), 0.0, 1.0)
+        alike = np.clip(equal - self._altered.sum(axis=1), 0.0, 1.0)
+        table = pd.DataFrame({
+            "variable": self.networks.learner.prior.names,
+            "same": alike,
+            "other strengths": np.maximum(equal - alike, 0.0),
+            "other parents": 1.0 - np.maximum(equal, alike),
+        })  # fmt: skip
+        return table.sort_values("same", kind="stable", ignore_index=True)
+
+    def altered(self) -> Array:
+        """That all tasks have an edge among the same parents, with other strengths; of shape (n, n)."""
+        return self.networks.learner.prior.edge_sums(self._altered)
+
+    @property
+    def _altered(self) -> Array:
+        """The same for each set of parents but the empty one, which is the first."""
+        found = np.maximum(self.edges.equal - self.edges.alike, 0.0)
+        found[:, 0] = 0.0
+        return found
+
 
 class Learner(Protocol):
     """What learns groups of tasks, exactly or by chains."""
@@ -124,7 +156,9 @@ class Relatedness:
     pooled : callable, optional
         The table of the rows of some tasks as one; None if rows of different tasks are never one population.
     normal : sequence of FamilyTable
-        As in `around_common_network`.
+        As in `CommonNetwork`.
+    log_prior : float, optional
+        `prior_evidence(prior)`, where it is known.
     """
 
     def __init__(
@@ -134,12 +168,13 @@ class Relatedness:
         pooled: Pooled | None = None,
         *,
         normal: Sequence[FamilyTable] = (),
+        log_prior: float | None = None,
         n_jobs: int = 1,
         memory: float | None = None,
     ) -> None:
         self.prior, self.tasks, self.pooled = prior, list(tasks), pooled
         self.normal, self.n_jobs, self.memory = list(normal), n_jobs, memory
-        self.log_prior = prior_evidence(prior)
+        self.log_prior = prior_evidence(prior) if log_prior is None else log_prior
         self._found: dict[tuple[tuple[int, ...], str], JointEdges] = {}
         self._pools: dict[tuple[int, ...], FamilyTable] = {}
         self._sums: dict[tuple[tuple[int, ...], str], CommonNetwork] = {}
@@ -155,6 +190,12 @@ class Relatedness:
         found = averaged_over_groups(self, self._tree(), self._joint)
         self._found, self._sums, self._pools = {}, {}, {}
         return found
+
+    def joint(self, members: tuple[int, ...], way: str) -> JointEdges:
+        """The joint probabilities of some tasks that go together in a way; alone, of one."""
+        if way in (RELATED, RELATED_OWN):
+            return self._common(members, way).edges()
+        return self._computed(members, way)
 
     def _tree(self) -> Group:
         return merged_groups(self.prior, self.tasks, self._leaf, self._merged)
@@ -412,7 +453,8 @@ def _repeated(found: JointEdges, K: int) -> JointEdges:
         np.zeros((K, *P.shape)),
         P,
         P,
-        np.array([np.ones(len(P)), np.zeros(len(P))]),
+        found.equal,
+        found.equal,
         np.repeat(found.families, K, axis=0),
     )
 
@@ -458,12 +500,13 @@ def _independent(first: JointEdges, second: JointEdges) -> JointEdges:
         np.concatenate([first.unique * (1 - second.some), second.unique * (1 - first.some)]),
         first.shared * second.shared,
         1.0 - (1 - first.some) * (1 - second.some),
-        np.zeros_like(first.mechanisms),
+        np.zeros_like(first.alike),
+        first.equal * second.equal,
         np.concatenate([first.families, second.families]),
     )
 
 
 def _averaged(parts: Sequence[tuple[float, JointEdges]]) -> JointEdges:
     total = sum(weight for weight, _ in parts)
-    fields = ("log_evidence", "edges", "together", "unique", "shared", "some", "mechanisms", "families")
+    fields = [field.name for field in dataclass_fields(JointEdges)]
     return JointEdges(*(sum(w / total * getattr(j, field) for w, j in parts) for field in fields))

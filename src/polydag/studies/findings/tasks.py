@@ -59,6 +59,9 @@ def _tables(model: Any) -> dict[str, pd.DataFrame]:
     related = getattr(model, "relatedness_", None)
     if related is not None:
         found["relatedness"] = related.rename_axis("task").reset_index()
+    mechanisms = getattr(model, "mechanisms_", None)
+    if mechanisms is not None:
+        found["mechanisms"] = mechanisms
     return {**found, "differences": model.differences_, "connections": model.connections_}
 
 
@@ -102,6 +105,7 @@ def _sentences(model: Any, source: Any) -> tuple[str, ...]:
         sentences.append(f"Most probably connected in all tasks: {words}.")
     for task in model.tasks_:
         sentences += _only_in(model, task)
+    sentences += _strengths(model)
     where = "connections.csv; of directed edges, differences.csv"
     basis = "".join(table["basis"].iloc[:1])
     kind = f"Probabilities of differences ({where}) are of the kind: {basis}."
@@ -144,6 +148,16 @@ def _only_in(model: Any, task: str) -> list[str]:
     sentences = [f"Most probably connected only in {task}: {listed(sure)}."] if sure else []
     more = [f"{len(unsure) - _LISTED_UNSURE} more like this."] if len(unsure) > _LISTED_UNSURE else []
     return [*sentences, *unsure[:_LISTED_UNSURE], *more]
+
+
+def _strengths(model: Any) -> list[str]:
+    """Connections of all tasks whose strength differs."""
+    table = model.connections_
+    if "other strengths" not in table:
+        return []
+    likely = table[table["other strengths"] > LIKELY]
+    words = listed(zip(likely["first"], likely["second"], likely["other strengths"], strict=True))
+    return [f"Most probably in all tasks, but of different strength: {words}."] if len(likely) else []
 
 
 def _missed(power: Any, first: str, second: str) -> float:
