@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.errors import UsageError
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.posterior.transfer.connection_states import DifferenceOdds
 from polydag.posterior.transfer.relatedness import Relatedness, RelatedNetworks
-from polydag.computing.progress import report
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats
