@@ -305,9 +305,19 @@ def test_threads_change_nothing(rule: str, discrete: bool) -> None:
     assert one.history_.equals(two.history_)
 
 
+@pytest.mark.slow
+def test_true_knowledge_of_the_population_300() -> None:
+    for seed in range(300):
+        check_true_knowledge(seed)
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds)
 def test_true_knowledge_of_the_population_only_adds_directions(seed: int) -> None:
+    check_true_knowledge(seed)
+
+
+def check_true_knowledge(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dag = random_dag(rng, 8)
     names = dag.names

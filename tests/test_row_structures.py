@@ -31,7 +31,7 @@ from polydag.rows.structures.choice import Candidate, best
 from polydag.rows.structures.decay import Decay
 from polydag.rows.structures.exchangeable import Exchangeable, Smooth
 from polydag.rows.structures.known import Known
-from polydag.rows.structures.shared_block import SharedBlock
+from polydag.rows.structures.shared_block import SharedBlock, by_distance
 from polydag.studies.findings.linked_rows import sentences
 
 pytestmark = pytest.mark.portable
@@ -171,6 +171,20 @@ def test_a_shared_block_has_the_highest_likelihood() -> None:
     found = structure.fit(columns, every)
     assert columns.deviances(found.whitening).sum() < best.fun + 1.0
     np.testing.assert_allclose(found.whitening.blocks()[-1][0], at(best.x).sigmas[-1][0], atol=0.05)
+
+
+def test_a_shared_block_is_evened_out_where_that_explains_held_out_columns() -> None:
+    block = simulate.clusters("ar", 12, 12, base=0.6)[0]
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(8), np.linalg.cholesky(block)) @ rng.standard_normal((96, 15))
+    rows = LinkedRows(X, groups=np.arange(96) // 12, random_state=0)
+    found = rows.decorrelation_
+    assert found.structure == "block"
+    assert found.parameters["even"] > 0.5
+    own = found.precision.correlations[0]
+    likeliest = LinkedRows(X, groups=np.arange(96) // 12, structure="block").decorrelation_
+    assert np.abs(own - block).mean() < 0.6 * np.abs(likeliest.precision.correlations[0] - block).mean()
+    np.testing.assert_allclose(by_distance(own)[0], [np.diagonal(own, k).mean() for k in range(12)])
 
 
 @pytest.mark.parametrize(

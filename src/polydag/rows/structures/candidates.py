@@ -13,7 +13,7 @@ from polydag.rows.structures.exchangeable import Exchangeable, Independent, Smoo
 from polydag.rows.structures.interface import Structure
 from polydag.rows.structures.known import Known
 from polydag.rows.structures.relation import Relation
-from polydag.rows.structures.shared_block import SharedBlock
+from polydag.rows.structures.shared_block import SharedBlock, shared_blocks
 
 STRUCTURES = ("auto", "free", "common", "decay", "matern", "block", "smooth", "kinds", "independent")
 MOST_ROWS = 500  # of a component with one entry of Θ for each link, where that is to be tried
@@ -38,7 +38,7 @@ def simple_structures(layout: Layout, table: LinkedTable, p: int) -> list[Struct
         if 2 <= places.max() + 1 <= _MOST_PLACES and _least_seen(places) * p >= _VALUES_PER_PLACE * (
             places.max() + 1
         ):
-            found.append(SharedBlock(layout, places))
+            found.extend(shared_blocks(layout, places))
     return found
 
 

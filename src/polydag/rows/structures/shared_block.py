@@ -8,7 +8,8 @@ is missing, so that the estimate is that of the restricted likelihood.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,16 @@ from polydag.rows.likelihood.whitening import Batches, Blocks
 from polydag.rows.precision import Layout
 from polydag.rows.structures.interface import Fitted
 
+EVEN_PARTS = (0.95, 0.7, 0.0)
 _TOLERANCE, _MOST = 0.05, 200  # of the deviance, and iterations
+
+
+class _Likeliest(NamedTuple):
+    """The block with the highest restricted likelihood of some columns."""
+
+    columns: Columns
+    scored: Mask
+    R: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +42,27 @@ class SharedBlock:
     places : array of shape (n,)
         Each row's place in its group, counted from 0; rows sorted as in the layout, no place twice in a
         group.
+    even : float
+        The part of each correlation that depends on the distance of the two places only.
     """
 
     layout: Layout
     places: Index
+    even: float = 0.0
+    fits: list[_Likeliest] = field(default_factory=list)  # whatever `even` is
     name: str = "block"
 
     def fit(self, columns: Columns, scored: Mask) -> Fitted:
-        """The block with the highest restricted likelihood."""
+        """The block with the highest restricted likelihood, evened out."""
+        same = (each.R for each in self.fits if each.columns is columns and (each.scored == scored).all())
+        R = next(same, None)
+        if R is None:
+            R = self._likeliest(columns, scored)
+            self.fits.append(_Likeliest(columns, scored, R))
+        block = (1.0 - self.even) * R + self.even * by_distance(R)
+        return Fitted(self.at(block), {"even": self.even} if self.even else {})
+
+    def _likeliest(self, columns: Columns, scored: Mask) -> Array:
         size = int(self.places.max()) + 1
         R = np.eye(size)
         last = np.inf
@@ -50,7 +73,7 @@ class SharedBlock:
                 break
             last, best = deviance, R
             R = self._next(R, found, columns, scored)
-        return Fitted(self.at(best), {})
+        return best
 
     def at(self, R: Array) -> Blocks:
         """Σ for a given block."""
@@ -79,6 +102,19 @@ class SharedBlock:
                 total += along @ together @ along.T + groups * count * (R - along @ R[where])
         scale = np.sqrt(total.diagonal())
         return np.asarray(total / np.outer(scale, scale))
+
+
+def shared_blocks(layout: Layout, places: Index) -> list[SharedBlock]:
+    """The most even first."""
+    fits: list[_Likeliest] = []
+    return [SharedBlock(layout, places, even, fits) for even in EVEN_PARTS]
+
+
+def by_distance(block: Array) -> Array:
+    """Each entry replaced by the mean of its diagonal."""
+    size = len(block)
+    means = np.array([np.diagonal(block, k).mean() for k in range(size)])
+    return np.asarray(means[np.abs(np.subtract.outer(np.arange(size), np.arange(size)))])
 
 
 def _same_places(places: Index, products: Array) -> list[tuple[Index, Array, int]]:
