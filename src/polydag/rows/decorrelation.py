@@ -104,10 +104,11 @@ class Decorrelation:
 
     @cached_property
     def columns_p_value(self) -> float:
-        """Of the test that all columns have the same strength; NaN where the structure is not "common"."""
+        """Of the test that all columns have one strength; NaN where the structure has more than that."""
         columns = self._columns
         n, p = columns.X.shape
-        if self.structure != "common" or p < 2 or 2 * p > n - columns.Z.shape[1]:
+        one_strength = self.structure in ("common", "independent") and self.table.links.n_links > 0
+        if not one_strength or p < 2 or 2 * p > n - columns.Z.shape[1]:
             return np.nan
         return same_strength(columns, Exchangeable(self.precision.layout))
 
@@ -147,17 +148,19 @@ class Decorrelation:
         """The test in a sentence, and what the rows are worth."""
         n = self.table.links.n
         numbers = (n, self.precision.effective_n, self.decorrelated_n)
-        text = sentence(self.before, self.correlation, numbers, self.table.links, self.table.group)
-        if not self.before.dependent and self.structure == "free":
-            text = (
-                f"Linked rows are not alike on average (p = {self.before.p_value:.2g}), but held-out "
-                f"columns are "
-                f"explained better by one strength for each link. Taken as independent, {n:,} rows "
-                f"would be worth "
-                f"about {self.precision.effective_n:.0f} for edges; decorrelated, about "
-                f"{self.decorrelated_n:,}."
+        if self.before.dependent and self.structure == "independent":
+            return (
+                f"Linked rows depend on each other (p = {self.before.p_value:.2g}), but no structure for all "
+                "columns explains held-out columns better than independence."
             )
-        return text
+        if not self.before.dependent and self.structure == "free":
+            return (
+                f"Linked rows are not alike on average (p = {self.before.p_value:.2g}), but held-out columns "
+                "are explained better by one strength for each link. Taken as independent, "
+                f"{n:,} rows would be worth about {self.precision.effective_n:.0f} for edges; decorrelated, "
+                f"about {self.decorrelated_n:,}."
+            )
+        return sentence(self.before, self.correlation, numbers, self.table.links, self.table.group)
 
     @cached_property
     def _Z(self) -> Array:

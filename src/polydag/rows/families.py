@@ -14,8 +14,11 @@ import numpy as np
 
 from polydag.arrays import Array, Mask
 from polydag.rows.decorrelation import Decorrelation
+from polydag.rows.dependence import DependenceTest, design_dependence
 from polydag.rows.likelihood.restricted import Columns
+from polydag.rows.likelihood.whitening import as_precision
 from polydag.rows.linked_table import LinkedTable
+from polydag.rows.precision import RowPrecision
 from polydag.rows.structures.by_column import column_strengths
 from polydag.rows.structures.exchangeable import Exchangeable
 from polydag.stats import ByNode, GaussianStats
@@ -42,10 +45,28 @@ def family_moments(found: Decorrelation, strengths: Array | None = None) -> Gaus
 def strengths_given(found: Decorrelation, dag: Mask) -> Array:
     """Each column's own strength given its parents in a DAG, `dag[i, j]` being the edge `i -> j`."""
     table, layout = found.table, found.precision.layout
-    ones = np.ones((layout.n, 1))
-    Z = ones if table.covariates is None else np.concatenate([ones, table.covariates], axis=1)
-    X = table.values[layout.order]
-    return column_strengths(Columns(X / X.std(axis=0), Z[layout.order], dag.T), Exchangeable(layout))
+    X, Z = table.values[layout.order], _design(table)[layout.order]
+    return column_strengths(Columns(X / X.std(axis=0), Z, dag.T), Exchangeable(layout))
+
+
+def left_by_column(found: Decorrelation, dag: Mask, strengths: Array) -> DependenceTest:
+    """Is dependence left in each column's errors given its parents, decorrelated by its own strength?"""
+    table, layout = found.table, found.precision.layout
+    structure = Exchangeable(layout)
+    errors = []
+    for j in np.flatnonzero(~table.group_level):
+        whitening: RowPrecision = as_precision(structure.at(float(strengths[j])), layout)
+        parents = table.values[:, dag[:, j]]
+        design = whitening.whiten(np.concatenate([_design(table), parents], axis=1))
+        y = whitening.whiten(table.values[:, [j]])
+        errors.append(y - design @ np.linalg.lstsq(design, y, rcond=None)[0])
+    return design_dependence(np.concatenate(errors, axis=1), table.links, np.ones((layout.n, 1)))
+
+
+def _design(table: LinkedTable) -> Array:
+    """The intercept and the covariates."""
+    ones = np.ones((len(table.values), 1))
+    return ones if table.covariates is None else np.concatenate([ones, table.covariates], axis=1)
 
 
 def group_moments(table: LinkedTable) -> GaussianStats:

@@ -10,14 +10,17 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Array, Index, Mask
 from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
+from polydag.graph import Graph
 from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.orientation import consistent_extension
 from polydag.rows.decorrelation import Decorrelation, decorrelate
+from polydag.rows.dependence import DependenceTest
 from polydag.rows.descent.block_descent import LAMBDA2
-from polydag.rows.families import DIFFER, family_moments, strengths_given
+from polydag.rows.families import DIFFER, family_moments, left_by_column, strengths_given
+from polydag.rows.levels import within_and_between
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.links import NEIGHBOURS, Links
 from polydag.scores import make_score
@@ -234,7 +237,7 @@ class LinkedRows(Source):
 
     @property
     def _columns_note(self) -> tuple[str, ...]:
-        if not self._columns_differ:
+        if not self.columns_differ:
             return ()
         own = pd.Series(self.decorrelation_.column_correlations, index=list(self.table.names))
         own = own[~self.table.group_level]
@@ -293,18 +296,32 @@ class LinkedRows(Source):
 
     @cached_property
     def _family_moments(self) -> GaussianStats | ByNode:
+        strengths = self._own_strengths[1] if self.columns_differ else None
+        return family_moments(self.decorrelation_, strengths)
+
+    @cached_property
+    def _own_strengths(self) -> tuple[Mask, Array]:
+        """A first graph, learned with one strength for all columns, and each column's own given it."""
         found = self.decorrelation_
-        first = family_moments(found)
-        if not self._columns_differ:
-            return first
         known = None if self.knowledge is None else knowledge_masks(self.knowledge, self.table.names)
-        graph = boss(make_score("bic", first, penalty="auto"), knowledge=known)
+        graph = boss(make_score("bic", family_moments(found), penalty="auto"), knowledge=known)
         dag = consistent_extension(graph.adjacency)
         assert dag is not None  # the search stays within classes of DAGs
-        return family_moments(found, strengths_given(found, dag))
+        return dag, strengths_given(found, dag)
+
+    @cached_property
+    def test_after_(self) -> DependenceTest:
+        """Is dependence left after decorrelation, by each column's own strength where these differ?"""
+        if not self.columns_differ:
+            return self.decorrelation_.after
+        return left_by_column(self.decorrelation_, *self._own_strengths)
+
+    def within_and_between(self, graph: Graph) -> pd.DataFrame:
+        """Coefficients within groups and between them; see `polydag.rows.levels.within_and_between`."""
+        return within_and_between(self.table, graph)
 
     @property
-    def _columns_differ(self) -> bool:
+    def columns_differ(self) -> bool:
         """Whether each column has a strength of its own: where "auto" found one for all links."""
         free = self.settings["structure"] == "auto" and self.settings["correlation"] is None
         return free and self.decorrelation_.columns_p_value < DIFFER

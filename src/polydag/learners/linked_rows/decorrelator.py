@@ -37,7 +37,7 @@ class RowCorrelation(Estimator):
         Each column's own correlation of linked rows (in groups, the intraclass correlation), by restricted
         likelihood; Σ is assumed common to all columns.
     columns_p_value_ : float
-        Of the likelihood-ratio test that it is; NaN where the structure is not "common".
+        Of the likelihood-ratio test that it is; NaN where the structure has more than one strength.
     structure_ : str
         The structure of Σ: "common", "decay", "matern", "block", "kinds", "known", "free" or "independent".
     structure_parameters_ : dict
@@ -93,7 +93,7 @@ class RowCorrelation(Estimator):
 
     @property
     def columns_p_value_(self) -> float:
-        """Of the test that all columns have the same correlation; NaN where the structure is not "common"."""
+        """Of the test that all columns have one strength; NaN where the structure has more than that."""
         return self.decorrelation_.columns_p_value
 
     @property

@@ -21,6 +21,7 @@ from polydag.rows.structures.interface import Fitted, Structure
 
 _TRAINING = 2 / 3
 _FEW = 12  # columns; so few are held out in turn
+_MOST = 20.0  # of the deviance that a single column can say for or against a structure
 _CLEARLY = 2.0  # a structure with more parameters has to be better by at least this much of the deviance
 
 
@@ -67,14 +68,15 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
     """The first candidate, of those sorted from simple to complex, that is not clearly worse than the best.
 
     Clearly is by a fixed amount of the deviance, and by one standard error of the difference over the
-    held-out columns.
+    held-out columns. A single column speaks with a limited voice: one that groups share almost wholly would
+    otherwise make any difference look uncertain.
     """
     lowest = min(candidates, key=lambda each: each.deviance)
     return next(each for each in candidates if not _clearly_worse(each, lowest))
 
 
 def _clearly_worse(one: Candidate, other: Candidate) -> bool:
-    differences = one.deviances - other.deviances
+    differences = np.clip(one.deviances - other.deviances, -_MOST, _MOST)
     error = np.sqrt(len(differences)) * differences.std(ddof=1) if len(differences) > 1 else 0.0
     return bool(differences.sum() > max(_CLEARLY, error))
 

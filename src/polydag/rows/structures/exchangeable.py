@@ -54,7 +54,7 @@ class Exchangeable:
         strength = float(
             best_parameters(lambda theta: self.at(float(theta[0])), bounds, [[0.3]], columns, scored)[0]
         )
-        return Fitted(self.at(strength), {"correlation": strength})
+        return Fitted(self.at(strength), {"correlation" if self._complete else "strength": strength})
 
     def along_links(self, strengths: Array) -> Array:
         """The average correlation of linked rows at each strength."""
