@@ -43,7 +43,7 @@ from polydag.cli.main import app
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.learners.linked_rows.linked_rows_dag import _turn
 from polydag.reproduce import linked as paper
-from polydag.reproduce.linked_settings import PRESETS, published, real, simulated
+from polydag.reproduce.linked_settings import PRESETS, chosen, published, real, simulated
 from polydag.rows.estimate import scaled_problem
 from polydag.rows.linked_table import LinkedTable
 from polydag.studies import TableConfig, TasksConfig
@@ -619,6 +619,18 @@ def test_what_the_paper_leaves_open_is_an_option(small_paper: None) -> None:
     cut = pd.read_csv("runs/reproduce-linked/table1.csv")
     assert cut["P"].nunique() == 1
     assert 0 < cut["P"][0] < 60
+
+
+def test_edges_are_ranked_by_their_t_statistics_or_by_their_weights() -> None:
+    setting = paper.simulated(1, chosen("ours", {}), [(60, 30)], ["equi"], 6)[0]._replace(predicted=15)
+    by_t, by_weight = (
+        [paper.ordered(setting.draw(seed), setting, chosen("ours", {"ranking": how})) for seed in range(4)]
+        for how in ("t", "weights")
+    )
+    for name in ("BCD", "bench"):
+        false = [[found[name][2] for found in each] for each in (by_t, by_weight)]
+        assert np.sum(false[0]) < np.sum(false[1])
+        assert all(found[name][0] == 15 for found in by_t)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import GES, PC, LinkedRowsDAG, RowDecorrelator
 from polydag.plot.line_and_box_charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
+from polydag.regression import coefficients
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
 from polydag.sources import LinkedRows
 
@@ -48,6 +49,9 @@ def ordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Array
         strength = np.abs(model.raw_weights_) * spread[:, None] / spread[None, :]
         if preset.threshold is not None and name == "BCD":
             predicted = int(np.count_nonzero(strength > preset.threshold))
+        if preset.ranking == "t":
+            refitted = coefficients(model.graph_, model.decorrelation_.moments())
+            strength = np.nan_to_num(np.abs(refitted.raw / refitted.standard_errors))
         limit = np.sort(strength.ravel())[-predicted] if predicted else 0.0
         graph = Graph((strength >= limit) & (strength > 0), sample.truth.names)
         counts = metrics.confusion(true=sample.truth, estimate=graph)

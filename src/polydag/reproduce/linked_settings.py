@@ -43,6 +43,9 @@ class Preset(NamedTuple):
     threshold : float, optional
         The threshold on BCD's weights; the benchmark then gets the same number of edges. By default both get
         the number in the paper.
+    ranking : {"weights", "t"}
+        What the edges of a known order are ranked by: the lasso's weights, or the absolute t statistics of
+        the same edges in a least-squares fit to the decorrelated rows.
     n_permutations : int
         The number of column orders to average over if the order is unknown.
     ges_penalty, ges_screen
@@ -55,6 +58,7 @@ class Preset(NamedTuple):
     toeplitz: float | None
     units: str
     threshold: float | None
+    ranking: str
     n_permutations: int
     ges_penalty: float
     ges_screen: bool
@@ -63,10 +67,10 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "ours": Preset("clusters", None, "scaled", None, 5, 4.0, False, 0.01, None),
-    "published": Preset("support", None, "scaled", 0.1, 1, 4.0, True, 0.05, 5),
+    "ours": Preset("clusters", None, "scaled", None, "t", 5, 4.0, False, 0.01, None),
+    "published": Preset("support", None, "scaled", 0.1, "weights", 1, 4.0, True, 0.05, 5),
 }
-_CHOICES = {"links": ("clusters", "support"), "units": ("scaled", "raw")}
+_CHOICES = {"links": ("clusters", "support"), "units": ("scaled", "raw"), "ranking": ("weights", "t")}
 
 
 def chosen(preset: str, settings: Mapping[str, Any]) -> Preset:
