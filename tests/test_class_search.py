@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from polydag.knowledge import Knowledge
 from polydag.learners.search.equivalence import INTERRUPTED
 from polydag.scores import Score, make_score
 from polydag.search.boss.search import boss
+from polydag.search.climber import Climber
 from polydag.search.ges.search import ges
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
@@ -225,6 +227,24 @@ def test_discrete_networks(search: Search, reference_data: Path, network: str, n
     true = truth.graph.to_cpdag().adjacency
     unlike = (result.adjacency != true) | (result.adjacency != true).T
     assert np.triu(unlike).sum() <= most
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_neither_moves_nor_operators_improve_what_is_found_for_labels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dag = simulate.dag(8, expected_edges=14, random_state=seed)
+    X = simulate.linear(dag, n=400, random_state=seed)
+    labels = X.apply(lambda column: pd.qcut(column, int(rng.integers(2, 4)), labels=False))
+    score = make_score("bdeu", DiscreteCounts.from_data(labels))
+    found = boss(score)
+    check_score(found, score)
+    again = Climber(score, None, screen=False)
+    again.orders.start(found.order)
+    again.orders.run()
+    assert again.climb(again.orders.dag()).total <= found.score + 1e-6
+    member = orientation.consistent_extension(found.adjacency)
+    assert again.climb(member).total == pytest.approx(found.score, abs=1e-6)
+    assert ges(score).score >= ges(score, escape=False).score
 
 
 @both

@@ -41,7 +41,7 @@ class GES(EquivalenceLearner):
         true edges where there are many rows.
     escape : bool
         Whether a search over orders goes on from where no operator gains, as most often happens in dense
-        graphs. For Gaussian scores, and without `max_degree`; otherwise the search is that of Chickering.
+        graphs. Not with `max_degree`: the search is then that of Chickering.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional

@@ -8,8 +8,9 @@ in the limit of many rows. Both stop at local optima. So, where variables are fe
 2. an order of what GES finds;
 3. random permutations, always the same;
 
-and with background knowledge what is found without it. All this is done for Gaussian scores, which need no
-more than moments; for others one order is improved, and its class by the backward phase.
+and with background knowledge what is found without it. The second and third are for Gaussian scores, which
+need no more than moments. Counts may have to be asked of parties, family by family, and one table must give
+what its parties give: the order is improved, its class by the backward phase, and both in turn.
 """
 
 from __future__ import annotations
@@ -102,11 +103,7 @@ def boss(
         screen = float(getattr(score, "n", np.inf)) < len(score.names)
     climber = Climber(score, knowledge, screen, None, max_parents)
     try:
-        if climber.cheap:
-            _from_all_starts(climber)
-        else:
-            climber.orders.run()
-            climber.climb(climber.orders.dag(), ("backward",))
+        _from_all_starts(climber)
     except KeyboardInterrupt:
         found, complete = climber.so_far(), False
     else:
@@ -119,9 +116,13 @@ def boss(
 
 def _from_all_starts(climber: Climber) -> None:
     orders = climber.orders
-    number = min(_MOST_STARTS, max(1, _STARTS_TIMES_VARIABLES // orders.p))
+    number = min(_MOST_STARTS, max(1, _STARTS_TIMES_VARIABLES // orders.p)) if climber.cheap else 1
     orders.run()
-    climber.alternate(climber.climb(orders.dag()))
+    if climber.cheap:
+        climber.alternate(climber.climb(orders.dag()))
+    else:
+        backward = climber.climb(orders.dag(), ("backward",))
+        climber.alternate(climber.climb(backward.member()))
     if climber.knowledge is not None:
         climber.alternate(climber.from_free_search())
     if number > 1:

@@ -81,8 +81,7 @@ def ges(
         when it is done by default, and costs true edges where there are many rows.
     escape : bool
         Whether to go on where no operator gains: by a search over orders, and with background knowledge also
-        from what is found without it. Not with `max_degree`, which a search over orders does not bound, and
-        for Gaussian scores only.
+        from what is found without it. Not with `max_degree`, which a search over orders does not bound.
 
     References
     ----------
@@ -111,7 +110,7 @@ def ges(
     try:
         first = climber.climb(phases=phases)
         trace = first.trace
-        if escape and max_degree is None and set(phases) == set(PHASES) and climber.cheap:
+        if escape and max_degree is None and set(phases) == set(PHASES):
             climber.alternate(first)
             if knowledge is not None:
                 climber.alternate(climber.from_free_search())
