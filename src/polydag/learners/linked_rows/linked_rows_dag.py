@@ -284,15 +284,15 @@ def _joint(known: RowEstimate) -> bool:
 
 
 def _places(order: Sequence[str], names: tuple[str, ...]) -> Index:
-    told = [str(name) for name in order]
-    if unknown := [name for name in told if name not in set(names)]:
+    given = [str(name) for name in order]
+    if unknown := [name for name in given if name not in set(names)]:
         raise DataError(f"The order names {', '.join(unknown)}, which the data does not have.")
-    if lost := [name for name in names if name not in set(told)]:
+    if lost := [name for name in names if name not in set(given)]:
         raise DataError(f"The order lacks {', '.join(lost)}. Name every variable, causes before effects.")
-    if len(told) > len(names):
-        twice = next(name for name in told if told.count(name) > 1)
+    if len(given) > len(names):
+        twice = next(name for name in given if given.count(name) > 1)
         raise DataError(f"The order names {twice} twice.")
-    return np.array([names.index(name) for name in told], dtype=np.int64)
+    return np.array([names.index(name) for name in given], dtype=np.int64)
 
 
 def _history(path: Path) -> list[dict[str, float]]:

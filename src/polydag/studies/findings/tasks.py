@@ -118,8 +118,9 @@ def _related(model: Any) -> tuple[str, ...]:
     if not ways:
         return ()
     words = ", ".join(f"{way} {share:.2f}" for way, share in ways.items() if share >= _MENTIONED)
-    pairs = "The two tasks are" if len(model.tasks_) == 2 else "Pairs of tasks are, on average,"
-    return (f"{pairs}, with probability: {words}.",)
+    if len(model.tasks_) == 2:
+        return (f"The two tasks are, with probability: {words}.",)
+    return (f"Pairs of tasks are, with mean probability: {words}.",)
 
 
 def _only_in(model: Any, task: str) -> list[str]:
