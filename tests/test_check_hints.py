@@ -43,7 +43,7 @@ def test_clean_data_raise_no_suspicion() -> None:
         (lambda t: t.assign(chol=t["chol"].where(t.index % 9 > 0, 0)), "--na chol=0"),
         (lambda t: t.assign(rate=t["rate"].where(t.index != 3, 999)), "--na rate=999"),
         (lambda t: t.assign(st=t["st"].where(t.index % 20 > 0, 9)), "--na st=9"),
-        (lambda t: t.assign(patient_id=np.arange(200) * 7), "--columns chol,rate,st,ward"),
+        (lambda t: t.assign(patient_id=np.arange(200) * 7), "--exclude patient_id"),
         (lambda t: t.assign(who=[f"p{i}" for i in range(200)]), "identifier"),
         (
             lambda t: t.assign(chol=t["chol"].where(t.index % 3 > 0, t["chol"] / 38.67)),

@@ -466,7 +466,7 @@ def test_bad_input_is_named() -> None:
         (X.assign(twin=X["a"]), PC(), "a = twin"),
         (labels.assign(flat="w"), PC(), "flat"),
         (X.assign(label=labels["a"]), PC(test="fisher-z"), "label holds labels"),
-        (X, PC(test="g2"), "a has 50 levels"),
+        (X, PC(test="g2"), "a has 50 different labels"),
         (labels, PC(test="fisher-z"), "a .*holds labels"),
         (DiscreteCounts.from_data(labels), PC(test="fisher-z"), "needs numbers"),
         (GaussianStats.from_data(X), PC(test="g2"), "needs counts"),

@@ -28,6 +28,7 @@ def read(
     source: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     kinds: Mapping[str, Kind] | None = None,
     missing: Missing = "error",
     na: Sequence[str] = (),
@@ -46,6 +47,8 @@ def read(
         as `sqlite:///file.db` or `postgresql://user@host/database` is read through SQLAlchemy.
     columns : sequence of str, optional
         The columns to read, in this order; all by default.
+    exclude : sequence of str
+        Columns to leave out; `Table.left_out` has those that there were.
     kinds : mapping of column to "continuous" or "discrete", optional
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     missing : "error", "drop", "impute" or "keep"
@@ -68,10 +71,12 @@ def read(
     """
     _check_missing_choice(missing)
     location, reader = find_reader(source, query)
-    frame, notes = recoded(reader.frame(location, columns), recode, factors or {}, location.label)
+    frame = reader.frame(location, columns)
+    left_out = tuple(name for name in frame.columns if name in set(exclude))
+    frame, notes = recoded(frame.drop(columns=list(left_out)), recode, factors or {}, location.label)
     locate = partial(reader.locate, location)
     table = _make_table(frame, kinds, missing, location.label, locate, least, na, transforms)
-    return replace(table, notes=(*notes, *table.notes))
+    return replace(table, notes=(*reader.notes(location), *notes, *table.notes), left_out=left_out)
 
 
 def from_frame(
@@ -157,11 +162,11 @@ def _make_table(
     frame, marked = mark_missing(frame, na, label)
     requested = dict(kinds or {})
     select_columns(list(frame.columns), list(requested), label)
-    typed, found_kinds = typed_columns(frame, requested, label, locate)
+    typed, found_kinds, read_as = typed_columns(frame, requested, label, locate)
     for name in transforms or {}:
         if found_kinds.get(name) == "discrete":
             raise UsageError(f"{label}, column {name} holds labels: declare it continuous to transform it.")
     typed = transformed(typed, transforms or {}, label)
     complete, notes = handle_missing(typed, found_kinds, missing, label, locate)
     result = pd.DataFrame({name: as_table_column(complete[name], kind) for name, kind in found_kinds.items()})
-    return Table(result, found_kinds, label, (*marked, *notes), frozenset(requested))
+    return Table(result, found_kinds, label, (*marked, *read_as, *notes), frozenset(requested))

@@ -30,6 +30,8 @@ class Table:
         What was done when reading: rows dropped, values imputed.
     declared : frozenset of str
         The columns whose kind was given by the caller rather than inferred.
+    left_out : tuple of str
+        The columns that were excluded on request.
     """
 
     frame: pd.DataFrame
@@ -37,6 +39,7 @@ class Table:
     source: str
     notes: tuple[str, ...] = ()
     declared: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

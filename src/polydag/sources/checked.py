@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polydag.data.checking.quality import require_usable
+from polydag.data.kinds import MAX_LEVELS
 from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
 from polydag.scores.spec import Needs
@@ -72,7 +75,7 @@ def discrete_counts(X: Any) -> Any:
     counts = source.counts()
     _require_two_rows(counts.n)
     whole = next(iter(counts.parts.values())) if isinstance(counts, Regimes) else counts
-    _require_levels(dict(zip(whole.names, whole.levels, strict=True)))
+    _require_levels(dict(zip(whole.names, whole.levels, strict=True)), source.n)
     return counts
 
 
@@ -81,7 +84,7 @@ def mixed_statistics(X: Any) -> Mixed:
     source = as_source(X)
     labels = [name for name, kind in source.kinds.items() if kind == "discrete"]
     levels = source.levels(labels) if labels else {}
-    _require_levels(levels)
+    _require_levels(levels, source.n)
     stats = source.mixed(levels)
     _require_two_rows(stats.n)
     whole = next(iter(stats.parts.values())) if isinstance(stats, Regimes) else stats
@@ -123,6 +126,15 @@ def _require_two_rows(n: float) -> None:
         raise DataError(f"The data has {n:g} row{'s' * (n != 1)}; at least 2 are needed.")
 
 
-def _require_levels(levels: Any) -> None:
+def _require_levels(levels: Mapping[str, Sequence[object]], n: float) -> None:
+    """Raise for constant columns, and for those with fewer than two rows per label."""
     if single := [name for name, own in levels.items() if len(own) < 2]:
         raise DataError(f"Column {', '.join(single)} has only one level: it is constant. Leave it out.")
+    for name, own in levels.items():
+        if len(own) > MAX_LEVELS and 2 * len(own) > n:
+            such = ", ".join(repr(level)[:24] for level in own[:2])
+            raise DataError(
+                f"Column {name} has {len(own)} different labels ({such}, …) in {n:g} rows: nothing can be "
+                f"learned of them. Leave it out (--exclude {shlex.quote(name)}), group its labels, or, if "
+                f"they are amounts, declare it continuous (--kind {shlex.quote(f'{name}=continuous')})."
+            )

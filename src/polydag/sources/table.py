@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from polydag.data.containers import require_columns, table_of
-from polydag.data.kinds import has_few_whole_numbers
+from polydag.data.kinds import Typed, as_table_column, has_few_whole_numbers, typed_columns
 from polydag.data.reading import from_frame
 from polydag.data.table import Kind, Missing
 from polydag.data.table import Table as ReadTable
@@ -71,6 +71,7 @@ class InMemory(Source):
     n_imputations: int = N_IMPUTATIONS
     random_state: int | None = None
     gaps_notes: tuple[str, ...] = ()
+    _read_as: tuple[str, ...] = ()  # how numbers were read, if not as they stand
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class InMemory(Source):
         require_columns(own)
         self._declared: dict[str, Kind] = {**told, **(kinds or {})}
         if kinds is not None:
-            own, self._kinds = _with_kinds(own, {**(self._kinds or {}), **kinds})
+            own, self._kinds, self._read_as = _with_kinds(own, {**(self._kinds or {}), **kinds})
         check("missing", missing, one_of("error", "drop", "impute", *ALLOWED))
         check("n_imputations", n_imputations, whole(least=2))
         self.missing, self.n_imputations, self.random_state = missing, n_imputations, random_state
@@ -159,7 +160,19 @@ class InMemory(Source):
                 return frame, self._kinds
             few = {str(name): has_few_whole_numbers(frame[name].to_numpy()) for name in frame.columns}
             return frame, {name: "discrete" if labels else "continuous" for name, labels in few.items()}
-        return _with_kinds(self._data, {}) if self._kinds is None else (self._data, self._kinds)
+        if self._kinds is not None:
+            return self._data, self._kinds
+        typed, kinds, self._read_as = _with_kinds(self._data, {})
+        return typed, kinds
+
+    @property
+    def _cells(self) -> Any:
+        """The rows; text that holds numbers is read."""
+        if isinstance(self._data, pd.DataFrame) and any(
+            dtype.kind == "O" and not isinstance(dtype, pd.CategoricalDtype) for dtype in self._data.dtypes
+        ):
+            return self._typed[0]
+        return self._data
 
     @property
     def n(self) -> float:
@@ -169,7 +182,7 @@ class InMemory(Source):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was done when the table was read, and about missing values."""
-        return (*self._notes, *self.gaps_notes)
+        return (*self._notes, *self._read_as, *self.gaps_notes)
 
     @property
     def contents(self) -> Contents:
@@ -244,16 +257,16 @@ class InMemory(Source):
         if self.has_gaps:
             return self._incomplete({})
         if self._targets is None:
-            return GaussianStats.from_data(self._data)
-        return Regimes.from_data(self._data, self._targets, GaussianStats.from_data)
+            return GaussianStats.from_data(self._cells)
+        return Regimes.from_data(self._cells, self._targets, GaussianStats.from_data)
 
     def counts(self) -> Any:
         """The distinct rows and how often each occurs."""
         if self.has_gaps:
             return self._counts_of_gaps
         if self._targets is None:
-            return DiscreteCounts.from_data(self._data)
-        return Regimes.from_data(self._data, self._targets, DiscreteCounts.from_data)
+            return DiscreteCounts.from_data(self._cells)
+        return Regimes.from_data(self._cells, self._targets, DiscreteCounts.from_data)
 
     @cached_property
     def _counts_of_gaps(self) -> Any:
@@ -300,7 +313,7 @@ class InMemory(Source):
         """The rows as a DataFrame."""
         if self._targets is not None:
             raise UsageError("This learner needs rows, and it does not use interventions.")
-        return as_frame(self._data)
+        return as_frame(self._cells)
 
     @property
     def data(self) -> Any:
@@ -422,16 +435,15 @@ def _is_array(data: Any) -> bool:
     return not hasattr(data, "columns") and not hasattr(data, "schema")
 
 
-def _with_kinds(data: Any, kinds: Mapping[str, Kind]) -> tuple[pd.DataFrame, dict[str, Kind]]:
+def _with_kinds(data: Any, kinds: Mapping[str, Kind]) -> Typed:
     """The rows with cells of one type in each column, and the kinds: as given, else inferred."""
-    from polydag.data.kinds import as_table_column, typed_columns
     from polydag.data.readers.interface import select_columns
 
     frame = as_frame(data)
     names = select_columns([str(name) for name in frame.columns], None, "The table")
     select_columns(names, list(kinds), "The table")
-    typed, found = typed_columns(
+    typed, found, read_as = typed_columns(
         frame.set_axis(names, axis="columns"), kinds, "The table", lambda row: f"row {row + 1}"
     )
     columns = {name: as_table_column(typed[name], kind) for name, kind in found.items()}
-    return pd.DataFrame(columns, index=frame.index), found
+    return Typed(pd.DataFrame(columns, index=frame.index), found, read_as)

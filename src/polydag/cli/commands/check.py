@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,13 +12,15 @@ from polydag.cli.options import Debug, Format, OutputFormat, Quiet
 from polydag.cli.study_options import given_options, with_study_options
 
 if TYPE_CHECKING:
-    from polydag.data import CheckReport
+    from polydag.data import CheckReport, Table
+    from polydag.data.checking.findings import Finding
+    from polydag.data.table import Kind
 
 NAME = "check"
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-@with_study_options("data", "query", "columns", "kinds", "na", required="data")
+@with_study_options("data", "query", "columns", "exclude", "kinds", "na", "recode", required="data")
 def command(
     *, output: OutputFormat = Format.text, quiet: Quiet = False, debug: Debug = False, **options: Any
 ) -> None:
@@ -30,22 +34,33 @@ def command(
     from polydag.cli.output import as_json
     from polydag.cli.progress import displayed_progress
     from polydag.computing import progress
+    from polydag.data.checking.report import readable
     from polydag.studies.data.addresses import public
 
     given = given_options(options)
     sources = given.pop("data")
-    tables = []
+    kinds = given.pop("kinds", {})
+    tables: list[Table] = []
+    found: list[Finding] = []
     with displayed_progress(quiet=quiet):
         for number, source in enumerate(sources):
             progress.report("reading", number, len(sources), public(source))
-            tables.append(reading.read(source, **given, missing="keep"))
-        report = reading.check(tables)
+            own = readable(partial(_read, source, given), kinds)
+            tables.append(own.table)
+            found += own.findings
+        report = reading.check(tables, found)
     if output is Format.json:
         as_json(report.to_dict())
     else:
         _show(report)
     if report.worst == "error":
         raise typer.Exit(3)
+
+
+def _read(source: str, given: dict[str, Any], kinds: Mapping[str, Kind]) -> Table:
+    from polydag import data
+
+    return data.read(source, **given, kinds=kinds, missing="keep")
 
 
 def _show(report: CheckReport) -> None:

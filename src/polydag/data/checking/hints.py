@@ -5,7 +5,9 @@ These are suspicions. Each says with which option to act on it; nothing is done 
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +21,33 @@ if TYPE_CHECKING:
 
     from polydag.data.table import Table
 
-# What nothing else in a table can cause.
-_FIRST = re.compile(
-    r"(?i)^(age|age_.*|.*_age|sex|gender|ethnicity|race|(year|date|month)_?of_?birth|birth_?(year|date)|dob|yob)$"
+# What nothing else in a table can cause: one of these words, and no others than those that go with it. An age
+# at onset or death is an effect.
+_FIRST = frozenset({"age", "sex", "gender", "ethnicity", "race", "birth", "dob", "yob"})
+_WITH_FIRST = frozenset(
+    {"patient", "subject", "person", "mother", "father", "maternal", "paternal", "baseline", "visit", "entry"}
+    | {
+        "inclusion",
+        "enrolment",
+        "enrollment",
+        "admission",
+        "at",
+        "in",
+        "of",
+        "on",
+        "year",
+        "years",
+        "yr",
+        "yrs",
+    }
+    | {"y", "date", "day", "month", "group", "category", "cat", "class", "code"}
 )
-_IDENTIFIER = re.compile(
-    r"(?i)(^|_)(id|uuid|nr|number|index|key)$|^(patient|subject|record|row|case)(_?id)?$"
-)
+_IDENTIFIERS = frozenset({"id", "ids", "uuid", "nr", "number", "index", "key", "mrn", "pid"})
+_ROWS = frozenset({"patient", "subject", "record", "row", "case"})
 _CODES = (0, 9, 99, 999, 9999, -1, -9, -99, -999)
 _FAR, _AWAY = 4.0, 1.0  # standard deviations of the others: how far a single value, and a spike, is from them
+_MOSTLY = 0.5  # of rows, from which values of their own are those of an identifier
+_MOST_LABELS = 50
 _SHARE = 0.005  # of rows, from which a code is suspected
 # Factors between usual units: cholesterol and glucose in mg/dL and mmol/L, pounds and kilograms, inches and
 # centimetres, feet and metres, creatinine, °F; powers of ten are in any case.
@@ -49,27 +69,37 @@ FACTORS = {
 def hints(table: Table) -> Iterator[Finding]:
     """All suspicions about one table."""
     yield from _tiers(table)
+    yield from column_hints(table)
+    yield from _near_duplicates(table)
+    yield from _order(table)
+
+
+def column_hints(table: Table) -> Iterator[Finding]:
+    """Suspicions about single columns: that a learner would take something for what it is not."""
     for name in table.names:
         yield from _identifier(table, name)
         if table.kinds[name] == "continuous":
             yield from _codes(table, name)
             yield from _two_units(table, name)
-    yield from _near_duplicates(table)
-    yield from _order(table)
+        else:
+            yield from _code_among_labels(table, name)
+            yield from _spellings(table, name)
 
 
 def _tiers(table: Table) -> Iterator[Finding]:
-    first = [name for name in table.names if _FIRST.match(name)]
+    first = [name for name in table.names if _comes_first(name)]
     rest = [name for name in table.names if name not in first]
     if not first or not rest:
         return
-    listed = ", ".join(f'"{name}"' for name in first)
+    tiers = ", ".join(
+        f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in tier)}]" for tier in (first, rest)
+    )
     yield Finding(
         "info",
         table.source,
         f"nothing in the table can cause {', '.join(first)}, by their names",
-        f"say so in a file such as first.toml, with the line tiers = [[{listed}], "
-        f"[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in rest)}]], and add --knowledge first.toml",
+        f"say so in a file such as first.toml, with the line tiers = [{tiers}], and add --knowledge "
+        "first.toml",
     )
 
 
@@ -78,15 +108,42 @@ def _identifier(table: Table, name: str) -> Iterator[Finding]:
     numbers = column.dtype.kind in "iuf"
     whole = not numbers or bool((column % 1 == 0).all())
     every = len(column) >= 10 and column.nunique() == len(column) and whole
+    named = _names_rows(name)
+    if named and not every and len(column) >= 10 and column.nunique() > _MOSTLY * len(column):
+        repeated = int(column.duplicated().sum())
+        yield Finding(
+            "warning",
+            f"{table.source}, column {name}",
+            f"looks like an identifier, and {repeated} rows have that of an earlier row",
+            "if these are the same individuals, keep one row of each, or link their rows "
+            f"(--groups {shlex.quote(name)}); otherwise leave it out: --exclude {shlex.quote(name)}",
+        )
+        return
     steps = every and numbers and bool((np.abs(np.diff(np.sort(column.to_numpy(dtype=float)))) == 1).all())
-    if steps or (every and (_IDENTIFIER.search(name) or not numbers)):
-        kept = ",".join(other for other in table.names if other != name)
+    if steps or (every and (named or not numbers)):
         yield Finding(
             "warning",
             f"{table.source}, column {name}",
             "has another value in every row: it looks like an identifier",
-            f"leave it out: --columns {kept}",
+            f"leave it out: --exclude {shlex.quote(name)}",
         )
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, without what is in brackets: `patientAge (years)` is patient, age."""
+    plain = re.sub(r"[(\[].*?[)\]]", " ", name)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)
+    return [word for word in re.split(r"[\W_\d]+", apart.casefold()) if word]
+
+
+def _comes_first(name: str) -> bool:
+    words = set(_words(name))
+    return bool(words & _FIRST) and words <= _FIRST | _WITH_FIRST
+
+
+def _names_rows(name: str) -> bool:
+    words = _words(name)
+    return bool(words) and (words[-1] in _IDENTIFIERS or (len(words) == 1 and words[0] in _ROWS))
 
 
 def _codes(table: Table, name: str) -> Iterator[Finding]:
@@ -106,8 +163,47 @@ def _codes(table: Table, name: str) -> Iterator[Finding]:
                 f"{table.source}, column {name}",
                 f"is {code} in {count} row{'s' * (count > 1)}, and between {others.min():.4g} and "
                 f"{others.max():.4g} elsewhere: {code} may stand for a missing value",
-                f"if so, add --na {name}={code} (and --missing em)",
+                f"if so, add --na {shlex.quote(f'{name}={code}')} (and --missing em)",
             )
+
+
+def _code_among_labels(table: Table, name: str) -> Iterator[Finding]:
+    """A usual code above or below small whole numbers that follow each other, as 9 after 1 to 4."""
+    column = table.frame[name]
+    if column.dtype.kind not in "iuf":
+        return
+    levels = np.unique(_finite(column))
+    for code in (code for code in _CODES if code in levels and code != 0):
+        others = levels[levels != code]
+        if len(others) >= 2 and (code < others.min() - 1 or code == -1 or code > others.max() + 2):
+            count = int((column == code).sum())
+            yield Finding(
+                "warning",
+                f"{table.source}, column {name}",
+                f"is {code} in {count} row{'s' * (count > 1)}, and between {others.min():g} and "
+                f"{others.max():g} elsewhere: {code} may stand for a missing value",
+                f"if so, add --na {shlex.quote(f'{name}={code}')} (and --missing em)",
+            )
+
+
+def _spellings(table: Table, name: str) -> Iterator[Finding]:
+    """Labels that differ in case, blanks or length of the word only."""
+    column = table.frame[name].dropna()
+    if column.dtype.kind in "iufb" or column.nunique() > _MOST_LABELS:
+        return
+    counts = column.astype(str).value_counts()
+    groups = written_differently([str(level) for level in counts.index])
+    if groups:
+        options = [
+            f"--recode {shlex.quote(f'{name}:{other}={group[0]}')}" for group in groups for other in group[1:]
+        ]
+        yield Finding(
+            "warning",
+            f"{table.source}, column {name}",
+            f"may have one label written in several ways: "
+            f"{'; '.join(' = '.join(repr(level) for level in group) for group in groups)}",
+            f"if so, add {' '.join(options)}",
+        )
 
 
 def _two_units(table: Table, name: str) -> Iterator[Finding]:
@@ -201,5 +297,6 @@ def written_differently(levels: Sequence[str]) -> list[list[str]]:
     for letter in short:
         longer = [key for key in alike if len(key) > 1 and key.isalpha() and key.startswith(letter)]
         if len(longer) == 1:
+            groups = [group for group in groups if group not in (alike[letter], alike[longer[0]])]
             groups.append([*alike[letter], *alike[longer[0]]])
     return groups

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.data.checking.cost_estimates import Estimate, estimates
 from polydag.data.checking.findings import SEVERITIES, Finding, Severity
@@ -17,11 +18,19 @@ from polydag.data.checking.rules import (
     table_findings,
 )
 from polydag.data.reading import from_frame
-from polydag.data.table import Table
+from polydag.data.table import Kind, Table
+from polydag.data.written_numbers import UnreadableColumnError
 from polydag.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Readable(NamedTuple):
+    """A table, and what was found while it was read."""
+
+    table: Table
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
@@ -54,29 +63,50 @@ class CheckReport:
         }
 
 
-def check(tables: Table | pd.DataFrame | Sequence[Table | pd.DataFrame]) -> CheckReport:
+def readable(read: Callable[[Mapping[str, Kind]], Table], kinds: Mapping[str, Kind]) -> Readable:
+    """A table as `read` returns it for kinds of columns, with unreadable columns as labels."""
+    own: dict[str, Kind] = dict(kinds)
+    findings: list[Finding] = []
+    while True:
+        try:
+            return Readable(read(own), tuple(findings))
+        except UnreadableColumnError as error:
+            subject, _, words = str(error).partition(f"column {error.column}")
+            problem, _, advice = words.lstrip(", :").partition(". ")
+            findings.append(Finding("error", f"{subject}column {error.column}", problem, advice.rstrip(".")))
+            own[error.column] = "discrete"
+
+
+def check(
+    tables: Table | pd.DataFrame | Sequence[Table | pd.DataFrame], found: Sequence[Finding] = ()
+) -> CheckReport:
     """Check one or more tables before learning from them.
 
     Parameters
     ----------
     tables : Table, DataFrame, or a sequence of these
         Read files with `missing="keep"`, so that missing values are reported instead of raising an error.
+    found : sequence of Finding
+        What was found while they were read.
     """
     given: list[Any] = list(tables) if isinstance(tables, (list, tuple)) else [tables]
     if not given:
         raise UsageError("There is no table to check.")
-    checked = [
-        table
-        if isinstance(table, Table)
-        else from_frame(table, missing="keep", source="The table" if len(given) == 1 else f"Table {number}")
-        for number, table in enumerate(given, start=1)
-    ]
     columns: list[ColumnSummary] = []
-    findings: list[Finding] = []
+    findings, checked = list(found), []
+    for number, table in enumerate(given, start=1):
+        if isinstance(table, Table):
+            checked.append(table)
+            continue
+        source = "The table" if len(given) == 1 else f"Table {number}"
+        own = readable(partial(_from_frame, table, source), {})
+        checked.append(own.table)
+        findings += own.findings
     for table in checked:
         summaries = [summarise(table, name) for name in table.names]
         columns += summaries
-        findings += column_findings(table, summaries)
+        known = {finding.subject for finding in findings}
+        findings += [finding for finding in column_findings(table, summaries) if finding.subject not in known]
         findings += table_findings(table, summaries)
         findings += hints(table)
     for table in checked[1:]:
@@ -89,3 +119,7 @@ def check(tables: Table | pd.DataFrame | Sequence[Table | pd.DataFrame]) -> Chec
         estimates=estimates(d, n),
         notes=tuple(f"{table.source}: {note}" for table in checked for note in table.notes),
     )
+
+
+def _from_frame(frame: pd.DataFrame, source: str, kinds: Mapping[str, Kind]) -> Table:
+    return from_frame(frame, kinds=kinds, missing="keep", source=source)

@@ -7,23 +7,27 @@ compares variances could infer from scales alone.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polydag.arrays import Array
 from polydag.data.checking.findings import Finding
 from polydag.data.checking.hints import usual_factor, written_differently
 from polydag.data.checking.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.discretize import MAX_LEVELS
+from polydag.data.kinds import MAX_LEVELS as FEW
 from polydag.data.table import Kind, Table
+from polydag.data.written_numbers import looks_like_dates
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCALE_SPREAD = 3.0
+_TWO = re.compile(r"\d+([.,]\d+)?\s*[/-]\s*\d+([.,]\d+)?")
 SCALE_RATIO_BETWEEN_TABLES = 5.0
 
 
@@ -68,7 +72,15 @@ def _levels(column: pd.Series[Any]) -> tuple[str, ...]:
 
 def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
     """Findings about the values and levels of each column."""
-    if incomplete := [column for column in columns if column.missing]:
+    for column in columns:
+        if column.missing == table.n:
+            yield Finding(
+                "error",
+                f"{table.source}, column {column.name}",
+                "has no values",
+                f"leave it out: --exclude {shlex.quote(column.name)}",
+            )
+    if incomplete := [column for column in columns if 0 < column.missing < table.n]:
         counts = ", ".join(
             f"{column.name} {column.missing} ({column.missing / table.n:.0%})" for column in incomplete
         )
@@ -87,14 +99,39 @@ def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[
     for column in columns:
         subject = f"{table.source}, column {column.name}"
         if column.kind == "discrete" and column.distinct == 1:
-            yield Finding("error", subject, "has only one level", "exclude the column: it is not informative")
-        if column.kind == "discrete" and column.distinct > MAX_LEVELS:
             yield Finding(
-                "warning",
+                "error",
                 subject,
-                f"is discrete with {column.distinct} levels",
-                "merge levels, exclude it if it is an identifier, or declare it continuous",
+                "has only one level",
+                f"it is not informative: --exclude {shlex.quote(column.name)}",
             )
+        if column.kind == "discrete" and (found := _many_labels(table.frame[column.name], column)):
+            yield Finding("warning", subject, *found)
+
+
+def _many_labels(values: pd.Series[Any], column: ColumnSummary) -> tuple[str, str] | None:
+    """What a column of many labels may be, and what to do about it."""
+    name = shlex.quote(column.name)
+    text = values.dropna().astype(str)
+    if column.distinct > FEW and values.dtype.kind not in "iuf":
+        if looks_like_dates(text):
+            return (
+                f"holds dates, which are taken as {column.distinct} labels",
+                f"make numbers of them, such as days since the first, or leave them out: --exclude {name}",
+            )
+        if text.map(lambda cell: _TWO.fullmatch(cell) is not None).all():
+            return (
+                f"holds two numbers in a cell, as {text.iloc[0]!r}, which are taken as "
+                f"{column.distinct} labels",
+                f"make two columns of it, or leave it out: --exclude {name}",
+            )
+    if column.distinct <= MAX_LEVELS:
+        return None
+    return (
+        f"is discrete with {column.distinct} levels",
+        f"group its labels, leave it out if it is an identifier (--exclude {name}), or declare it continuous "
+        f"(--kind {shlex.quote(f'{column.name}=continuous')})",
+    )
 
 
 def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[Finding]:
@@ -133,20 +170,24 @@ def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[F
 
 def _continuous_findings(table: Table) -> Iterator[Finding]:
     """Findings about the continuous columns, from the complete rows."""
-    names = list(table.continuous)
+    names = []
+    for name in table.continuous:
+        own = table.frame[name].to_numpy(dtype=float)
+        own = own[np.isfinite(own)]
+        if len(own) >= 2 and constant_columns(GaussianStats.from_data(own[:, None], names=[name])):
+            advice = f"leave it out: --exclude {shlex.quote(name)}"
+            yield Finding("error", f"{table.source}, column {name}", "is constant", advice)
+        elif len(own) >= 2:
+            names.append(name)
+    if names:
+        yield from _shape_findings(table.source, names, table.frame)
     values = table.frame[names].to_numpy(dtype=float)
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) < 2 or not names:
         return
     stats = GaussianStats.from_data(values, names=names)
-    constant = constant_columns(stats)
-    for name in constant:
-        yield Finding("error", f"{table.source}, column {name}", "is constant", "exclude the column")
-    varying = [name for name in names if name not in constant]
-    if not varying:
-        return
-    where = [names.index(name) for name in varying]
-    stats, values = stats.select(varying), values[:, where]
+    constant = constant_columns(stats)  # in complete rows
+    stats = stats.select([name for name in names if name not in constant])
     if stats.n > stats.d:
         duplicates = {name for group in identical_columns(table.frame) for name in group[1:]}
         for item in dependent_columns(stats):
@@ -158,7 +199,6 @@ def _continuous_findings(table: Table) -> Iterator[Finding]:
                     "exclude one of these columns",
                 )
     yield from _scale_findings(table.source, stats)
-    yield from _shape_findings(table.source, varying, values)
 
 
 def _scale_findings(source: str, stats: GaussianStats) -> Iterator[Finding]:
@@ -203,29 +243,28 @@ def _variance_predictability(stats: GaussianStats) -> float | None:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def _shape_findings(source: str, names: Sequence[str], values: Array) -> Iterator[Finding]:
+def _shape_findings(source: str, names: Sequence[str], frame: pd.DataFrame) -> Iterator[Finding]:
     """Skewness and excess kurtosis beyond those of a Gaussian sample of this size."""
-    if len(values) < 20:
-        return
-    z = (values - values.mean(axis=0)) / values.std(axis=0)
-    skew, excess = (z**3).mean(axis=0), (z**4).mean(axis=0) - 3
-    n = len(values)
-    odd = (np.abs(skew) > max(1.0, 4 * np.sqrt(6 / n))) | (excess > max(3.0, 4 * np.sqrt(24 / n)))
-    if odd.any():
-        listed = [
-            f"{names[i]} (skewness {skew[i]:.1f}, excess kurtosis {excess[i]:.1f})"
-            for i in np.flatnonzero(odd).tolist()
-        ]
-        more = f" and {len(listed) - 6} more" if len(listed) > 6 else ""
+    odd = []
+    for name in names:
+        values = frame[name].to_numpy(dtype=float)
+        values = values[np.isfinite(values)]
+        n = len(values)
+        if n < 20 or not values.std():
+            continue
+        z = (values - values.mean()) / values.std()
+        skew, excess = float((z**3).mean()), float((z**4).mean() - 3)
+        if abs(skew) > max(1.0, 4 * np.sqrt(6 / n)) or excess > max(3.0, 4 * np.sqrt(24 / n)):
+            option = shlex.quote(f"{name}={'log' if values.min() >= 0 and skew > 0 else 'rank'}")
+            odd.append((f"{name} (skewness {skew:.1f}, excess kurtosis {excess:.1f})", option))
+    if odd:
+        more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
         yield Finding(
             "info",
             source,
-            f"far from Gaussian: {', '.join(listed[:6])}{more}",
-            "linear methods are sensitive to outliers: add "
-            + " ".join(
-                f"--transform {names[i]}={'log' if values[:, i].min() >= 0 and skew[i] > 0 else 'rank'}"
-                for i in np.flatnonzero(odd).tolist()[:6]
-            ),
+            f"far from Gaussian: {', '.join(words for words, _ in odd[:6])}{more}",
+            "linear methods are sensitive to outliers: look for wrong values, or add "
+            + " ".join(f"--transform {option}" for _, option in odd[:6]),
         )
 
 

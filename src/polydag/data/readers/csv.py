@@ -1,4 +1,4 @@
-"""Comma- or tab-separated UTF-8 text, plain or gzipped, with a header line; missing cells are empty.
+"""Comma-, semicolon- or tab-separated text, plain or gzipped, with a header line; missing cells are empty.
 
 Arrow reads the file. If that fails, a second, slower pass with the standard library finds the faulty line.
 """
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polydag.data.readers.arrow import to_frame
+from polydag.data.readers.dialect import Dialect, dialect
 from polydag.data.readers.interface import Location, Reader, existing_file, select_columns
 from polydag.errors import DataError
 
@@ -22,17 +23,32 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 1 << 26  # characters
 
 
-def _separator(location: Location) -> str:
+def _usual_separator(location: Location) -> str:
     return "\t" if location.address.lower().removesuffix(".gz").endswith(".tsv") else ","
 
 
-def _records(location: Location) -> Iterator[tuple[int, list[str]]]:
+def _dialect(location: Location) -> Dialect:
+    try:
+        return dialect(
+            existing_file(location), _usual_separator(location), compressed=_is_compressed(location)
+        )
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{location.label} cannot be decompressed: {error}.") from None
+
+
+def notes(location: Location) -> tuple[str, ...]:
+    """How the file is written, where that is not usual."""
+    return _dialect(location).notes(_usual_separator(location))
+
+
+def _records(location: Location, written: Dialect | None = None) -> Iterator[tuple[int, list[str]]]:
     """The line number at which each record ends, and its cells; blank lines are skipped, as in Arrow."""
-    path = existing_file(location)
+    path, written = existing_file(location), written or _dialect(location)
+    encoding = "utf-8-sig" if written.encoding == "utf-8" else written.encoding
     opener = gzip.open if _is_compressed(location) else open
     try:
-        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
-            reader = csv.reader(_lines(file, location), delimiter=_separator(location))
+        with opener(path, "rt", encoding=encoding, errors="replace", newline="") as file:
+            reader = csv.reader(_lines(file, location), delimiter=written.separator)
             for record in reader:
                 if record:
                     yield reader.line_num, record
@@ -71,16 +87,14 @@ def _check_compressed(location: Location) -> None:
         raise DataError(f"{location.label} cannot be decompressed: {error}.") from None
 
 
-def _header(location: Location) -> list[str]:
-    first = next(_records(location), None)
+def _header(location: Location, written: Dialect) -> list[str]:
+    """The names of the columns as they stand."""
+    first = next(_records(location, written), None)
     if first is None:
         raise DataError(f"{location.label} is empty. A table needs a header line and at least 2 rows.")
     names = first[1]
-    if len(names) == 1 and any(separator in names[0] for separator in ";\t,"):
-        raise DataError(
-            f"{location.label}, line 1: cells seem to use a different separator: {names[0][:60]!r}. "
-            "Use commas in .csv files and tabs in .tsv files."
-        )
+    if names[0].lower() == "sep=":
+        raise DataError(f"{location.label}, line 1 says how cells are separated. Delete this line.")
     if all(map(_is_number, names)) and not all(name.strip().isdigit() for name in names):
         raise DataError(
             f"{location.label}, line 1 holds numbers ({', '.join(names[:3])}), not column names. "
@@ -110,16 +124,18 @@ def _explain(location: Location, chosen: Sequence[str], *, numeric: bool, error:
     import pyarrow.csv as arrow_csv
 
     null = {text.lower() for text in arrow_csv.ConvertOptions().null_values}
-    names = _header(location)
+    written = _dialect(location)
+    names = [name.strip() for name in _header(location, written)]
     wanted = [(names.index(name), name) for name in chosen]
-    for number, (line, record) in enumerate(_records(location)):
+    for number, (line, record) in enumerate(_records(location, written)):
         if len(record) != len(names):
             return DataError(
                 f"{location.label}, line {line} has {len(record)} cells but the header has {len(names)}. "
                 "Correct the line; quote cells that contain the separator."
             )
         for where, name in wanted if numeric and number else ():
-            if not _is_number(record[where]) and record[where].strip().lower() not in null:
+            cell = record[where].replace(written.decimal, ".")
+            if not _is_number(cell) and record[where].strip().lower() not in null:
                 return DataError(
                     f"{location.label}, column {name}, line {line}: {record[where]!r} is not a number. "
                     "Correct it, or exclude the column."
@@ -127,10 +143,23 @@ def _explain(location: Location, chosen: Sequence[str], *, numeric: bool, error:
     return DataError(f"{location.label} cannot be read as CSV: {error}.")
 
 
-def _options(location: Location) -> Any:
+def _chosen(
+    location: Location, columns: Sequence[str] | None, written: Dialect
+) -> tuple[list[str], dict[str, str]]:
+    """The columns to read, as they stand in the file and without blanks around their names."""
+    as_written = _header(location, written)
+    names = [name.strip() for name in as_written]
+    chosen = select_columns(names, columns, location.label)
+    return chosen, {name: as_written[names.index(name)] for name in chosen}
+
+
+def _options(written: Dialect) -> tuple[Any, Any]:
     import pyarrow.csv as arrow_csv
 
-    return arrow_csv.ParseOptions(delimiter=_separator(location), newlines_in_values=True)
+    return (
+        arrow_csv.ReadOptions(encoding="utf8" if written.encoding == "utf-8" else written.encoding),
+        arrow_csv.ParseOptions(delimiter=written.separator, newlines_in_values=True),
+    )
 
 
 def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
@@ -139,32 +168,52 @@ def _frame(location: Location, columns: Sequence[str] | None) -> pd.DataFrame:
 
     if _is_compressed(location):
         _check_compressed(location)
-    chosen = select_columns(_header(location), columns, location.label)
-    convert = arrow_csv.ConvertOptions(include_columns=chosen, strings_can_be_null=True)
+    written = _dialect(location)
+    chosen, stands = _chosen(location, columns, written)
+    convert = arrow_csv.ConvertOptions(
+        include_columns=list(stands.values()), strings_can_be_null=True, decimal_point=written.decimal
+    )
+    reading, parsing = _options(written)
     try:
         table = arrow_csv.read_csv(
-            location.address, parse_options=_options(location), convert_options=convert
+            location.address, read_options=reading, parse_options=parsing, convert_options=convert
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise _explain(location, chosen, numeric=False, error=error) from None
-    return to_frame(table, location.label)
+    return _without_empty_end(to_frame(table.rename_columns(chosen), location.label))
+
+
+def _without_empty_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows up to the last that has a value: spreadsheets write empty rows below a table."""
+    if not len(frame) or frame.iloc[-1].notna().any():
+        return frame
+    there = frame.notna().any(axis=1).to_numpy().nonzero()[0]
+    return frame.iloc[: there[-1] + 1 if len(there) else 0]
 
 
 def _batches(location: Location, columns: Sequence[str] | None, labels: Collection[str]) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    chosen = select_columns(_header(location), columns, location.label)
-    types = {name: pa.string() if name in labels else pa.float64() for name in chosen}
-    convert = arrow_csv.ConvertOptions(include_columns=chosen, column_types=types, strings_can_be_null=True)
+    written = _dialect(location)
+    chosen, stands = _chosen(location, columns, written)
+    types = {stands[name]: pa.string() if name in labels else pa.float64() for name in chosen}
+    convert = arrow_csv.ConvertOptions(
+        include_columns=list(stands.values()),
+        column_types=types,
+        strings_can_be_null=True,
+        decimal_point=written.decimal,
+    )
+    reading, parsing = _options(written)
     try:
         with arrow_csv.open_csv(
-            location.address, parse_options=_options(location), convert_options=convert
+            location.address, read_options=reading, parse_options=parsing, convert_options=convert
         ) as reader:
-            yield from reader
-    except (pa.ArrowException, OSError) as error:
+            for batch in reader:
+                yield batch.rename_columns(chosen)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         numbers = [name for name in chosen if name not in labels]
         raise _explain(location, numbers, numeric=True, error=error) from None
 
 
-READER = Reader("CSV", (".csv", ".csv.gz", ".tsv", ".tsv.gz"), _frame, _batches, locate)
+READER = Reader("CSV", (".csv", ".csv.gz", ".tsv", ".tsv.gz"), _frame, _batches, locate, notes)

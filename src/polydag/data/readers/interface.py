@@ -31,8 +31,15 @@ def row_number(location: Location, row: int) -> str:
     return f"row {row + 1}"
 
 
+def as_usual(location: Location) -> tuple[str, ...]:
+    """Nothing to say of how the source is written."""
+    return ()
+
+
 class Reader(NamedTuple):
     """Reads tables of one format: `frame` reads a whole table, `batches` streams record batches.
+
+    `locate` says where a row is, for messages, and `notes` how the source is written.
 
     The columns of batches are numbers, except those that are named as labels.
     """
@@ -42,6 +49,7 @@ class Reader(NamedTuple):
     frame: Callable[[Location, Sequence[str] | None], pd.DataFrame]
     batches: Callable[[Location, Sequence[str] | None, Collection[str]], Iterator[Any]]
     locate: Callable[[Location, int], str] = row_number
+    notes: Callable[[Location], tuple[str, ...]] = as_usual
 
 
 @contextmanager

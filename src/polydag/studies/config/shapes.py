@@ -86,6 +86,8 @@ class Config(ABC):
         The SELECT, for a database.
     columns : tuple of str, optional
         The columns to use; all by default.
+    exclude : tuple of str, optional
+        Columns that are left out.
     kinds : mapping of column to "continuous" or "discrete"
         For columns whose kind should not be inferred.
     missing : str
@@ -150,6 +152,7 @@ class Config(ABC):
     columns: tuple[str, ...] | None = option(
         "--columns", "names", "The columns to use, as a,b,c; all by default."
     )
+    exclude: tuple[str, ...] | None = option("--exclude", "names", "Columns to leave out, as a,b,c.")
     kinds: Mapping[str, str] = option(
         "--kind",
         "kinds",
@@ -252,6 +255,8 @@ class Config(ABC):
             raise UsageError(f"A seed is a whole number from 0; got {self.seed}.")
         if self.jobs < 1:
             raise UsageError(f"jobs is the number of processes, at least 1; got {self.jobs}.")
+        if self.columns is not None and self.exclude is not None:
+            raise UsageError("Give --columns or --exclude: the columns to use, or those to leave out.")
         self._check_links()
 
     def _check_links(self) -> None:

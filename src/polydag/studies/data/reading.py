@@ -66,6 +66,10 @@ def _statistics(plan: Plan, source: str, sha256: dict[str, str]) -> GaussianStat
     from polydag import data
 
     config = plan.config
+    if config.exclude is not None:
+        raise UsageError(
+            f"{public(source)} is large: name the columns to use (--columns) instead of --exclude."
+        )
     sha256[public(source)] = file_sha256(source)
     labels = [name for name, kind in config.kinds.items() if kind == "discrete"]
     if not labels:
@@ -88,6 +92,7 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
     table = data.read(
         source,
         columns=_wanted(config.columns, needed, optional),
+        exclude=[name for name in config.exclude or () if name not in (*needed, *optional)],
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
         missing="keep" if keep_missing or imputed or has_gaps(config) else config.missing,  # type: ignore[arg-type]
         na=config.na or (),
@@ -184,6 +189,9 @@ def _each(plan: Plan, read: Callable[[str], Any]) -> list[Any]:
         report("reading", number, len(data), public(source))
         found.append(read(source))
     report("reading", len(data), len(data))
+    for column in plan.config.exclude or ():
+        if not any(column in table.left_out for table in found):
+            raise UsageError(f"--exclude: no file has a column {column} to leave out.")
     return found
 
 
@@ -201,11 +209,26 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
     _require_same_columns(config.data, [table.names for table in tables])
     if len(tables) == 1:
         table = with_row_labels(config, tables[0], sha256)
-        return Tables({table.source: table}, table.notes, table.source)
+        return Tables({table.source: table}, (*table.notes, *_suspicions(config, table)), table.source)
     whole = _stacked(plan, tables)
     notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
     notes.append(f"{len(tables)} tables were put together: {whole.n} rows.")
+    notes += _suspicions(config, whole)
     return Tables({whole.source: with_row_labels(config, whole, sha256)}, tuple(notes), whole.source)
+
+
+def _suspicions(config: Config, table: Table) -> list[str]:
+    """What in the variables may not be what it looks like: codes, identifiers, spellings, two units."""
+    from polydag.data.checking.hints import column_hints
+
+    own = dataclasses.replace(
+        table, kinds={name: table.kinds[name] for name in variables(config, table.names)}
+    )
+    return [
+        f"Column {finding.subject.rpartition('column ')[2]} {finding.message}; {finding.advice}."
+        for finding in column_hints(own)
+        if finding.subject.rpartition("column ")[2] not in config.kinds
+    ]
 
 
 def _one_stream(plan: Plan, sha256: dict[str, str]) -> Tables:
