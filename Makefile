@@ -85,11 +85,13 @@ bench-search: $(VENV)/.bench  ## GES and PC
 bench-multitask: $(VENV)/.bench  ## Transfer between tasks
 	@$(BIN)/python benchmarks/multitask.py transfer
 	@$(BIN)/python benchmarks/multitask.py speed
+	@$(BIN)/python benchmarks/multitask.py joint
 	@$(BIN)/python benchmarks/multitask.py study
 	@$(BIN)/python benchmarks/multitask_forms.py
 
 bench-calibration: $(VENV)/.bench  ## Whether probabilities are true as often as they say
 	@$(BIN)/python benchmarks/calibration.py
+	@$(BIN)/python benchmarks/context.py
 
 bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
 	@$(INSTALL) --editable '.[privacy]'

@@ -23,7 +23,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from keeping import keep, machine
@@ -83,10 +83,19 @@ def parameters(A: Mask, kind: str, arities: Array, rng: np.random.Generator) -> 
     return found
 
 
-def statistics(
+class Drawn(NamedTuple):
+    """One task: its network, the parameters of its variables, and its rows."""
+
+    network: Mask
+    parameters: list[Any]
+    rows: NDArray[Any]
+    arities: Array
+
+
+def rows_of(
     A: Mask, order: Array, own: list[Any], m: int, arities: Array, kind: str, rng: np.random.Generator
-) -> Any:
-    """Statistics of m rows."""
+) -> NDArray[Any]:
+    """So many rows."""
     n, numbers = len(A), kind in ("weak", "strong")
     X = np.zeros((m, n), dtype=float if numbers else int)
     for i in order:
@@ -99,19 +108,31 @@ def statistics(
             where = where * arities[v] + X[:, v]
         above = rng.random(m)[:, None] > np.cumsum(own[i], axis=1)[where]
         X[:, i] = np.minimum(above.sum(axis=1), arities[i] - 1)
-    if numbers:
-        return GaussianStats.from_data(X)
-    return DiscreteCounts.from_data(X, levels={f"x{i}": range(a) for i, a in enumerate(arities)})
+    return X
+
+
+def statistics(task: Drawn, kind: str) -> Any:
+    if kind in ("weak", "strong"):
+        return GaussianStats.from_data(task.rows)
+    return DiscreteCounts.from_data(task.rows, levels={f"x{i}": range(a) for i, a in enumerate(task.arities)})
 
 
 def tasks(
     how: str, sizes: tuple[int, ...], kind: str, rng: np.random.Generator, n: int = 6
 ) -> tuple[list[Mask], list[Any]]:
     """Networks and statistics of tasks that are related in some way."""
+    drawn = drawn_tasks(how, sizes, kind, rng, n)
+    return [task.network for task in drawn], [statistics(task, kind) for task in drawn]
+
+
+def drawn_tasks(
+    how: str, sizes: tuple[int, ...], kind: str, rng: np.random.Generator, n: int = 6
+) -> list[Drawn]:
+    """Tasks that are related in some way."""
     arities = rng.integers(2, 4, n)
     A, order = network(n, rng)
     common = parameters(A, kind, arities, rng)
-    nets, stats = [], []
+    drawn = []
     for k, m in enumerate(sizes):
         B, place, own = A, order, common
         if how == "unrelated":
@@ -123,9 +144,8 @@ def tasks(
         elif how == "related, shared":
             fresh = parameters(B, kind, arities, rng)
             own = [common[i] if (A[:, i] == B[:, i]).all() else fresh[i] for i in range(n)]
-        nets.append(B)
-        stats.append(statistics(B, place, own, m, arities, kind, rng))
-    return nets, stats
+        drawn.append(Drawn(B, own, rows_of(B, place, own, m, arities, kind, rng), arities))
+    return drawn
 
 
 def measured(said: list[Array], true: list[Mask]) -> dict[str, Any]:
