@@ -4,7 +4,8 @@
 
 - single: edges of one table, by score and by how the parameters were drawn (results/calibration_single.csv);
 - tasks: edges of K tasks, learned beside alone and pooled (results/calibration_tasks.csv);
-- differences: connections said to be in one group only (results/calibration_differences.csv);
+- differences: connections said to be in one group only, and, by "learned", to be in all groups among the same
+  parents with other strengths (results/calibration_differences.csv);
 - bootstrap: frequencies over resamples, which are no probabilities (results/calibration_bootstrap.csv).
 
 Six variables (five for `bootstrap`), at most three parents, orders uniform and parent sets by the "fair"
@@ -230,24 +231,57 @@ def several(networks: int) -> Iterator[dict[str, Any]]:
                            "ratio_to_better": ratio, "target": 1.05, **found_}  # fmt: skip
 
 
+def same_mechanism(drawn: list[Drawn], i: int) -> bool:
+    """Whether a variable has the same parents and strengths in all tasks.
+
+    Numbers are standardised, so that a variable without parents is the same whatever its variance.
+    """
+    first = drawn[0]
+    if any((task.network[:, i] != first.network[:, i]).any() for task in drawn):
+        return False
+    if isinstance(first.parameters[i], tuple) and not first.network[:, i].any():
+        return True
+    return all(
+        np.array_equal(a, b)
+        for task in drawn
+        for a, b in zip(task.parameters[i], first.parameters[i], strict=True)
+    )
+
+
+def altered(drawn: list[Drawn]) -> Mask:
+    """Edges of all tasks among the same parents, whose strengths are not the same in all of them."""
+    nets = np.array([task.network for task in drawn])
+    equal = (nets == nets[:1]).all(axis=(0, 1))
+    other = np.array([equal[i] and not same_mechanism(drawn, i) for i in range(len(equal))])
+    return np.asarray(nets.all(axis=0) & other)
+
+
 def differences(networks: int) -> Iterator[dict[str, Any]]:
-    """Connections said to be in one group and in no other."""
+    """Connections said to be in one group and in no other, and those of all groups with other strengths."""
     for sizes in (*SIZES, (1000, 60, 60, 60, 60)):
         for kind in ("dirichlet 0.7", "weak"):
             for how in HOW:
                 said: dict[str, list[Array]] = {name: [] for name in ("learned", "none")}
-                true = []
+                true, strengths, really = [], [], []
                 for number in range(networks):
-                    nets, stats = tasks(how, sizes, kind, np.random.default_rng([number, 3]))
+                    drawn = drawn_tasks(how, sizes, kind, np.random.default_rng([number, 3]))
+                    nets, stats = [t.network for t in drawn], [statistics(t, kind) for t in drawn]
                     up = np.triu_indices(len(nets[0]), 1)
+                    A = altered(drawn)
+                    really.append((A | A.T)[up])
                     joined = np.array([(A | A.T)[up] for A in nets])
                     true.append(joined & (joined.sum(axis=0) == 1))
                     for name in said:
                         table = learned(stats, name, kind)._differences.connections()
                         said[name].append(table.unique[:, up[0], up[1]])
+                        if table.altered is not None:
+                            strengths.append(table.altered[up])
+                where = {"sizes": "/".join(map(str, sizes)), "parameters": kind, "tasks": how}
                 for name, own in said.items():
-                    yield {"sizes": "/".join(map(str, sizes)), "parameters": kind, "tasks": how,
-                           "transfer": name, "fits": len(true), **measured(own, true)}  # fmt: skip
+                    yield {"what": "only in one", **where, "transfer": name, "fits": len(true),
+                           **measured(own, true)}  # fmt: skip
+                yield {"what": "other strengths", **where, "transfer": "learned", "fits": len(true),
+                       **measured(strengths, really)}  # fmt: skip
 
 
 def bootstrap(networks: int) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ from typing import Any
 import calibration
 import numpy as np
 import pandas as pd
-from calibration import Array, Mask
+from calibration import Mask
 from keeping import keep, machine
 
 from polydag import BOSS, PC, MultitaskDiscovery, Tasks
@@ -45,15 +45,11 @@ def pair_of(how: str, sizes: tuple[int, ...], kind: str, seed: int) -> tuple[Tas
     """Two tasks' rows; which mechanisms differ; the connections of either network."""
     one, two = calibration.drawn_tasks(how, sizes, kind, np.random.default_rng([seed, 5]))
     A, B = one.network, two.network
-    alike = [
-        (A[:, i] == B[:, i]).all()
-        and all(np.array_equal(*each) for each in zip(parts(first), parts(second), strict=True))
-        for i, (first, second) in enumerate(zip(one.parameters, two.parameters, strict=True))
-    ]
+    differs = np.array([not calibration.same_mechanism([one, two], i) for i in range(len(A))])
     tables = {
         name: table(task, kind in ("weak", "strong")) for name, task in (("first", one), ("second", two))
     }
-    return Tasks(tables), ~np.array(alike), np.triu(A | A.T | B | B.T, 1)
+    return Tasks(tables), differs, np.triu(A | A.T | B | B.T, 1)
 
 
 def table(task: calibration.Drawn, numbers: bool) -> pd.DataFrame:
@@ -63,14 +59,6 @@ def table(task: calibration.Drawn, numbers: bool) -> pd.DataFrame:
     return frame.apply(
         lambda column: column.astype(pd.CategoricalDtype(range(task.arities[int(column.name[1:])])))
     )
-
-
-def parts(own: Any) -> list[Array]:
-    """The parameters of a variable as arrays; without parents, numbers have none once standardised."""
-    if isinstance(own, tuple):
-        weights, noise = own
-        return [weights, np.array(noise if len(weights) else 1.0)]
-    return [own]
 
 
 def by_context(learner: Callable[..., Any]) -> Callable[[Tasks], Answer]:

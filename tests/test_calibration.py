@@ -35,7 +35,10 @@ def test_edges_of_one_table(calibration: Any) -> None:
 def test_groups_of_the_same_network_have_no_differences(calibration: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(calibration, "SIZES", ((1000, 60),))
     monkeypatch.setattr(calibration, "HOW", ("identical", "related, shared"))
-    rows = list(calibration.differences(8))
+    both = list(calibration.differences(8))
+    rows = [row for row in both if row["what"] == "only in one"]
+    strengths = [row for row in both if row["what"] == "other strengths"]
+    assert max(row["ece"] for row in strengths) < 0.08
     learned = [row for row in rows if row["transfer"] == "learned"]
     alone = [row for row in rows if row["transfer"] == "none"]
     assert sum(row["log_loss"] for row in learned) < 0.7 * sum(row["log_loss"] for row in alone)
@@ -52,11 +55,8 @@ def test_edges_of_one_table_in_full(calibration: Any) -> None:
 
 @pytest.mark.slow
 def test_tasks_never_lose_much_by_being_learned_together(calibration: Any) -> None:
-    """But where many tasks differ in few mechanisms each; see docs/explanations/transfer.md."""
     rows = [row for row in calibration.several(16) if row["transfer"] == "learned"]
-    missed = [row for row in rows if row["K"] >= 20 and row["tasks"] == "related, shared"]
-    assert len(missed) == 4
-    assert max(row["ratio_to_better"] for row in rows if row not in missed) < 1.2
+    assert max(row["ratio_to_better"] for row in rows) < 1.15
     assert sum(row["ratio_to_better"] <= 1.05 for row in rows) >= 0.85 * len(rows)
 
 

@@ -50,6 +50,7 @@ from polydag.posterior.transfer.differences import (
 from polydag.posterior.transfer.draws import TaskPosterior, independent
 from polydag.posterior.transfer.related_families import related_families
 from polydag.posterior.transfer.relatedness import Related
+from polydag.posterior.transfer.shared_strengths import SharedStrengths
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
 from polydag.scores import Score, kind_of
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
@@ -440,7 +441,10 @@ class MultitaskDiscovery(StructureLearner):
             tables, relatedness = related_families(prior, scores)
             self.relatedness_ = self._by_task(relatedness)
             return self._separate(tables, names, one_for_all=False)
-        learner = Relatedness(prior, scores, pool, normal=normal, n_jobs=self.n_jobs, memory=memory)
+        learner = Relatedness(
+            prior, scores, pool, normal=normal, strengths=self._strengths(first, stats),
+            n_jobs=self.n_jobs, memory=memory,
+        )  # fmt: skip
         found = learner.learn()
         self._keep_related(found)
         self.posteriors_ = [
@@ -475,6 +479,13 @@ class MultitaskDiscovery(StructureLearner):
         tables[k] = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=self.n_jobs)
         own = tables[k].with_scores(tables[k].scores + self._allowed.scores)
         return own, self._pooled_table(all_stats, tables, self._masks)
+
+    def _strengths(self, table: FamilyTable, stats: list[Any]) -> SharedStrengths | None:
+        """How tasks may share strengths in part; for labels scored by BDeu, and more than two tasks."""
+        if self.criterion != "bdeu" or len(stats) < 3:
+            return None
+        options = {"equivalent_sample_size": self.equivalent_sample_size, **(self.criterion_options or {})}
+        return SharedStrengths.of(table, stats, float(options["equivalent_sample_size"]))
 
     def _keep_related(self, found: Related) -> None:
         self.relatedness_, self.ways_ = self._by_task(found.relatedness), found.ways

@@ -35,6 +35,7 @@ from polydag.posterior.transfer.common_network import (
 )
 from polydag.posterior.transfer.draws import packed, picked
 from polydag.posterior.transfer.family import subset_tables
+from polydag.posterior.transfer.shared_strengths import Shared, SharedStrengths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,6 +160,9 @@ class Relatedness:
         As in `CommonNetwork`.
     log_prior : float, optional
         `prior_evidence(prior)`, where it is known.
+    strengths : SharedStrengths, optional
+        With more than two tasks, some may share the strengths of a family and others not. Without it, all
+        tasks of a group do, or none.
     """
 
     def __init__(
@@ -169,14 +173,17 @@ class Relatedness:
         *,
         normal: Sequence[FamilyTable] = (),
         log_prior: float | None = None,
+        strengths: SharedStrengths | None = None,
         n_jobs: int = 1,
         memory: float | None = None,
     ) -> None:
         self.prior, self.tasks, self.pooled = prior, list(tasks), pooled
         self.normal, self.n_jobs, self.memory = list(normal), n_jobs, memory
+        self.strengths = strengths
         self.log_prior = prior_evidence(prior) if log_prior is None else log_prior
         self._found: dict[tuple[tuple[int, ...], str], JointEdges] = {}
         self._pools: dict[tuple[int, ...], FamilyTable] = {}
+        self._shared: dict[tuple[int, ...], Shared] = {}
         self._sums: dict[tuple[tuple[int, ...], str], CommonNetwork] = {}
         self.concentrations = concentrations(len(tasks))
 
@@ -188,13 +195,13 @@ class Relatedness:
     def learn(self) -> Related:
         """The tree of groups, and what follows for the edges."""
         found = averaged_over_groups(self, self._tree(), self._joint)
-        self._found, self._sums, self._pools = {}, {}, {}
+        self._found, self._sums, self._pools, self._shared = {}, {}, {}, {}
         return found
 
     def joint(self, members: tuple[int, ...], way: str) -> JointEdges:
         """The joint probabilities of some tasks that go together in a way; alone, of one."""
         if way in (RELATED, RELATED_OWN):
-            return self._common(members, way).edges()
+            return self._with_alike(self._common(members, way).edges(), members, way)
         return self._computed(members, way)
 
     def _tree(self) -> Group:
@@ -222,9 +229,11 @@ class Relatedness:
 
     def _common(self, members: tuple[int, ...], way: str) -> CommonNetwork:
         normal = self.normal if len(self.normal) < 2 else [self.normal[k] for k in members]
+        some = self._some_share(members) if way == RELATED else None
+        tasks = [self.tasks[k] for k in members] if some is None else some.tasks
         return CommonNetwork(
-            self.prior, [self.tasks[k] for k in members], DROPPED, self.log_prior,
-            shared=self._pool(members) if way == RELATED else None, normal=normal,
+            self.prior, tasks, DROPPED, self.log_prior,
+            shared=self._pool(members) if way == RELATED and some is None else None, normal=normal,
             n_jobs=self.n_jobs, memory=self.memory,
         )  # fmt: skip
 
@@ -236,6 +245,8 @@ class Relatedness:
         if way == ONE:
             assert pool is not None
             table = one_table(self.prior, [pool], None)
+        elif way == SAME and (some := self._some_share(members)) is not None:
+            table = one_table(self.prior, [some.together], None)
         else:
             table = one_table(self.prior, [self.tasks[k] for k in members], pool)
         dags = dags_by_orders(table, count, rng, n_jobs=self.n_jobs, memory=self.memory).adjacency
@@ -248,13 +259,33 @@ class Relatedness:
 
     def _computed(self, members: tuple[int, ...], way: str) -> JointEdges:
         if way in (RELATED, RELATED_OWN):
-            return self._sums.pop((members, way)).edges()
+            return self._with_alike(self._sums.pop((members, way)).edges(), members, way)
         pool = None if way == SAME_OWN else self._pool(members)
         tables = [self.tasks[k] for k in members]
         if way == ONE:
             assert pool is not None
             return _repeated(one_network(self.prior, [pool], None, self.log_prior, self.n_jobs), len(members))
-        return one_network(self.prior, tables, pool, self.log_prior, self.n_jobs)
+        some = self._some_share(members) if way == SAME else None
+        if some is None:
+            return one_network(self.prior, tables, pool, self.log_prior, self.n_jobs)
+        found = one_network(self.prior, [some.together], None, self.log_prior, self.n_jobs)
+        return replace(_repeated(found, len(members)), alike=found.equal * some.all_alike)
+
+    def _with_alike(self, found: JointEdges, members: tuple[int, ...], way: str) -> JointEdges:
+        some = self._some_share(members) if way == RELATED else None
+        return found if some is None else replace(found, alike=found.equal * some.all_alike)
+
+    def _some_share(self, members: tuple[int, ...]) -> Shared | None:
+        """What tasks say where some of them may share strengths; two do, or do not, in any case."""
+        if self.strengths is None or len(members) < 3:
+            return None
+        if members not in self._shared:
+            found = self.strengths.among(members)
+            allowed = np.where(np.isfinite(self.tasks[0].scores), 0.0, -np.inf)
+            tasks = [table.with_scores(table.scores + allowed) for table in found.tasks]
+            together = found.together.with_scores(found.together.scores + allowed)
+            self._shared = {members: Shared(tasks, together, found.all_alike)}
+        return self._shared[members]
 
     def _pool(self, members: tuple[int, ...]) -> FamilyTable | None:
         if self.pooled is None or len(members) == 1:
