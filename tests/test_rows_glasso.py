@@ -136,13 +136,60 @@ def test_the_slope_is_that_of_finite_differences(m: int, seed: int) -> None:
     assert (value(small) - value(-small)) / 2 == pytest.approx(slope, rel=1e-3, abs=1e-11)
 
 
-def test_a_unit_diagonal_is_the_scaled_answer() -> None:
-    S, A = 3.0 * sample_covariance(7, 5), random_support(7, 5, 0.6)
-    plain, scaled = (constrained_glasso(S, A, 0.05, unit_diagonal=unit) for unit in (False, True))
-    Sigma = np.linalg.inv(plain)
-    sd = np.sqrt(Sigma.diagonal())
-    np.testing.assert_allclose(np.linalg.inv(scaled), Sigma / np.outer(sd, sd), atol=1e-10)
-    assert np.array_equal(scaled != 0, plain != 0)
+def of_partial_correlations(x: np.ndarray, where: tuple[np.ndarray, np.ndarray], m: int) -> np.ndarray:
+    """Θ whose inverse has a unit diagonal, written out."""
+    Omega = np.eye(m)
+    Omega[where] = x
+    Omega.T[where] = x
+    d = np.sqrt(np.linalg.inv(Omega).diagonal())
+    return Omega * np.outer(d, d)
+
+
+@pytest.mark.parametrize(("m", "seed", "lam"), [(3, 0, 0.0), (6, 1, 0.05), (7, 5, 0.2), (9, 2, 0.0)])
+def test_a_unit_diagonal_against_a_general_optimiser(m: int, seed: int, lam: float) -> None:
+    scales = np.random.default_rng(seed).uniform(0.7, 1.5, m)
+    S, A = sample_covariance(m, seed) * np.outer(scales, scales), random_support(m, seed, 0.6)
+    Theta = constrained_glasso(S, A, lam, unit_diagonal=True)
+    np.testing.assert_allclose(np.linalg.inv(Theta).diagonal(), 1.0, atol=1e-10)
+    where = np.nonzero(np.tril(A, -1))
+    count = len(where[0])
+
+    def value(x: np.ndarray) -> float:
+        Omega = np.eye(m)
+        Omega[where] = x
+        Omega.T[where] = x
+        if np.linalg.eigvalsh(Omega)[0] <= 1e-9:
+            return 1e6
+        T = of_partial_correlations(x, where, m)
+        return float(-np.linalg.slogdet(T)[1] + np.sum(S * T) + 2 * lam * np.abs(T[where]).sum())
+
+    found = Theta[where] / np.sqrt(Theta.diagonal()[where[0]] * Theta.diagonal()[where[1]])
+    np.testing.assert_allclose(of_partial_correlations(found, where, m), Theta, atol=1e-10)
+    # Each |x| is divided into two parts that are not negative.
+    others = [
+        minimize(
+            lambda parts: value(parts[:count] - parts[count:]),
+            np.random.default_rng(start).uniform(0, 0.2, 2 * count),
+            bounds=[(0.0, 1.0)] * (2 * count),
+            method="L-BFGS-B",
+            options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-13, "gtol": 1e-8},
+        ).fun
+        for start in range(2)
+    ]
+    assert value(found) <= min(others) + 1e-7
+    # Stationary: no step along one coordinate gains more than its square would.
+    for e in range(count):
+        for step in (1e-4, -1e-4):
+            moved = found.copy()
+            moved[e] += step
+            assert value(moved) > value(found) - 2e-6 * abs(step)
+    scaled = np.linalg.inv(constrained_glasso(S, A, lam))
+    sd = np.sqrt(scaled.diagonal())
+    start = np.linalg.inv(scaled / np.outer(sd, sd))
+    assert (
+        value(found)
+        <= value(start[where] / np.sqrt(start.diagonal()[where[0]] * start.diagonal()[where[1]])) + 1e-9
+    )
 
 
 def test_sparse_matrices_and_threads_change_nothing() -> None:

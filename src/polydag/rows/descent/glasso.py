@@ -2,8 +2,9 @@
 
 `min −log det Θ + tr(SΘ) + Σ_{i≠j} λ_ij |θ_ij|` with `θ_ij = 0` where rows i and j are not linked: proximal
 Newton steps, each by coordinate descent and conjugate gradients over the free entries (Hsieh et al. 2014),
-one small problem for each connected component. A unit diagonal of Θ⁻¹ makes it nonconvex; as in the paper,
-the answer is then the scaled one.
+one small problem for each connected component. A unit diagonal of Θ⁻¹ makes it nonconvex. The scaled answer,
+which the paper takes, is then only a start; quasi-Newton steps in partial correlations go on to a stationary
+point.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from numpy.typing import ArrayLike
 from polydag.arrays import Array, Index
 from polydag.errors import ConvergenceWarning, DataError
 from polydag.rows import _precision_kernels
-from polydag.rows.descent import _glasso_kernels
+from polydag.rows.descent import _glasso_kernels, _unit_diagonal_kernels
 from polydag.rows.links import Links
 from polydag.rows.precision import Layout, assembled
 
 MAX_NEWTON = 100
+SLOPE, MAX_EXACT = 1e-6, 5000  # of the steps that keep to a unit diagonal
 
 
 def constrained_glasso(
@@ -45,7 +47,7 @@ def constrained_glasso(
     penalty : float, or array or sparse matrix of shape (n, n)
         `λ_ij`, symmetric, not negative; its diagonal is not used.
     unit_diagonal : bool
-        Scale Θ so that Θ⁻¹ is a correlation matrix.
+        Minimise among those Θ whose inverse is a correlation matrix.
     tolerance : float
         The decrease, for each row, that a further step has to promise.
     n_jobs : int
@@ -117,6 +119,14 @@ def _solve(S: Array, lam: Array, rows: Any, columns: Any, tolerance: float, unit
         )
     if unit_diagonal:
         _precision_kernels.normalise(Theta, C, W)
+        left = _unit_diagonal_kernels.unit_diagonal(S, Theta, C, rows, columns, lam, SLOPE, MAX_EXACT)
+        if left > 100 * SLOPE:
+            warnings.warn(
+                f"With a unit diagonal, the graphical lasso of {len(S)} rows stopped at a slope of "
+                f"{left:.1g}; raise the penalty, or link fewer rows.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
     return Theta
 
 
