@@ -666,9 +666,9 @@ def test_expected_figures_with_a_known_order() -> None:
     found = [paper.ordered(cell.draw(seed), cell, PRESETS["ours"]) for seed in range(10)]
     predicted, right, wrong = np.mean([each["BCD"][:3] for each in found], axis=0)
     assert predicted == 146
-    assert right >= 142
-    assert wrong <= 4
-    assert np.mean([each["bench"][2] for each in found]) > 10
+    assert right >= 144
+    assert wrong <= 2
+    assert np.mean([each["bench"][2] for each in found]) > 5
 
 
 @pytest.mark.slow
