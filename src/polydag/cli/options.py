@@ -27,6 +27,13 @@ class MissingChoice(StrEnum):
     multiple = "multiple"
 
 
+class Transport(StrEnum):
+    """What carries the files of a study between its parties."""
+
+    files = "files"
+    nvflare = "nvflare"
+
+
 class Approve(StrEnum):
     """When the owner of a site is asked."""
 

@@ -11,12 +11,26 @@ from polydag.cli.options import Debug, Force, Format, OutputFormat, Quiet
 
 NAME = "coordinator"
 HELP = "Collect the sites' files, and ask the next question."
-LOG = "run.log"
+LOG, OUTPUT = "run.log", "coordinator.log"
 Study = Annotated[Path, typer.Argument(help="The study's folder.")]
 Without = Annotated[
     str | None,
     typer.Option("--without", help="Sites that will not answer; only where the method allows it."),
 ]
+ExchangeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--exchange",
+        help="The folder that all parties see, in which files are exchanged; not with NVIDIA FLARE.",
+    ),
+]
+Patience = Annotated[
+    float | None,
+    typer.Option(
+        "--patience", min=0, help="Minutes without any answer after which the run stops, to go on later."
+    ),
+]
+Truth = Annotated[Path | None, typer.Option("--truth", help="A graph file to compare the result with.")]
 RunFolder = Annotated[Path | None, typer.Option("--out", "-o", help="The run folder; STUDY/run by default.")]
 
 
@@ -69,20 +83,10 @@ def advance(
 
 def run(
     study: Study,
-    exchange: Annotated[
-        Path,
-        typer.Option("--exchange", help="The folder that all parties see, in which files are exchanged."),
-    ],
+    exchange: ExchangeFolder = None,
     without: Without = None,
-    patience: Annotated[
-        float | None,
-        typer.Option(
-            "--patience", min=0, help="Minutes without any answer after which the run stops, to go on later."
-        ),
-    ] = None,
-    truth: Annotated[
-        Path | None, typer.Option("--truth", help="A graph file to compare the result with.")
-    ] = None,
+    patience: Patience = None,
+    truth: Truth = None,
     out: RunFolder = None,
     watch: Annotated[
         bool,
@@ -93,11 +97,14 @@ def run(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run a study to its end: take the sites' files from a folder, and place the questions there.
+    """Run a study to its end: take the sites' files, and ask the next questions.
 
     Ctrl-C, a crash or a power cut lose nothing: run again to go on.
 
-    Example: polydag coordinator run study --exchange /shared/study
+    Examples:
+
+    polydag coordinator run study --exchange /shared/study
+    polydag coordinator run study
     """
     from polydag import metrics, runs
     from polydag.cli.compiling import compilation_reported
@@ -107,8 +114,8 @@ def run(
     from polydag.cli.progress import displayed_progress
     from polydag.cli.results import document, show
     from polydag.cli.watching import watched
+    from polydag.deployment.channels import coordinator_channel
     from polydag.deployment.coordinator import CoordinatorEndpoint
-    from polydag.deployment.exchange import Exchange
     from polydag.deployment.watching import claimed, run_coordinator
     from polydag.errors import NotConvergedError, UsageError
     from polydag.runs.execution import logged_to
@@ -119,8 +126,11 @@ def run(
             f"{folder} already exists. Choose another folder with --out, or replace it with --force."
         )
     true, log = read_graph(truth) if truth else None, study / LOG
-    channel = Exchange(exchange, coordinator.signed.study)
-    with claimed(study, exchange=str(exchange.resolve())), watched(folder, watch) as page:
+
+    def say(text: str) -> None:
+        note(text, quiet=quiet)
+
+    with claimed(study), watched(folder, watch) as page:
         with (
             displayed_progress(quiet=quiet, also=page),
             compilation_reported(),
@@ -128,12 +138,9 @@ def run(
         ):
             if without is not None:
                 coordinator.receive([], without=column_list(without) or ())
-            run_coordinator(
-                coordinator,
-                channel,
-                patience=None if patience is None else 60 * patience,
-                say=lambda text: note(text, quiet=quiet),
-            )
+            with coordinator_channel(coordinator, exchange, say) as channel:
+                seconds = None if patience is None else 60 * patience
+                run_coordinator(coordinator, channel, patience=seconds, say=say)
             result = coordinator.result()
         runs.write(result, folder, force=force, log=log.read_text(encoding="utf-8"), truth=true)
         found = metrics.compare(true=true, estimate=result.graph) if true else None
@@ -145,6 +152,39 @@ def run(
         raise NotConvergedError(
             f"{result.config.method} did not converge; do not rely on this graph. The run folder is {folder}."
         )
+
+
+def start(
+    study: Study,
+    exchange: ExchangeFolder = None,
+    without: Without = None,
+    patience: Patience = None,
+    truth: Truth = None,
+    out: RunFolder = None,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Run a study to its end in the background; status says how far it is, and stop ends it.
+
+    Example: polydag coordinator start study
+    """
+    from polydag.cli.background import started
+    from polydag.cli.output import out as printed
+    from polydag.deployment.watching import claim_of
+    from polydag.errors import UsageError
+
+    if claim_of(study) is not None:
+        raise UsageError(f"Another coordinator is running {study}.")
+    given = {"--exchange": exchange, "--without": without, "--patience": patience}
+    given |= {"--truth": truth, "--out": out, "--force": force or None}
+    process = started(
+        ["coordinator", "run", str(study), "--quiet"],
+        given,
+        study / OUTPUT,
+        is_running=lambda: claim_of(study) is not None,
+    )
+    printed().print(f"The coordinator runs in the background (process {process}).", markup=False)
+    printed().print(f"What it prints is in {study / OUTPUT}.", markup=False, highlight=False)
 
 
 def status(study: Study, debug: Debug = False) -> None:
@@ -194,4 +234,4 @@ def stop(study: Study, debug: Debug = False) -> None:
     printed().print("The coordinator ends as soon as it has finished what it is doing.")
 
 
-COMMANDS = {"advance": advance, "run": run, "status": status, "stop": stop}
+COMMANDS = {"advance": advance, "run": run, "start": start, "status": status, "stop": stop}

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from polydag.cli.options import Debug
+from polydag.cli.options import Debug, Transport
 from polydag.cli.study_options import given_options, with_study_options
+from polydag.errors import UsageError
 
 NAME = "federation"
 HELP = "Make a study for sites that run apart."
@@ -29,12 +30,23 @@ def init(
     kits: Annotated[
         Path | None, typer.Option("--kits", help="Where the kits are written; beside the study by default.")
     ] = None,
+    transport: Annotated[
+        Transport, typer.Option("--transport", help="What carries the files between the parties.")
+    ] = Transport.files,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="With nvflare: the host name under which sites reach the coordinator."),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="With nvflare: the coordinator's port.")] = 8002,
     debug: Debug = False,
     **options: Any,
 ) -> None:
     """Describe a study, sign it, and write one kit for each site.
 
-    Example: polydag federation init study --sites north,south,west --method boss
+    Examples:
+
+    polydag federation init study --sites north,south,west --method boss
+    polydag federation init study --sites north,south,west --transport nvflare --server study.example.org
     """
     from polydag.cli.options import column_list
     from polydag.cli.output import out
@@ -49,8 +61,34 @@ def init(
     description = described(
         config, None if columns is None else str(columns), "drop" if drop_missing else "error"
     )
-    for kit in new_study(study, description, kits or study.parent):
+    if transport is Transport.nvflare:
+        from polydag.deployment.flare.studies import new_flare_study
+
+        if server is None:
+            raise UsageError("With --transport nvflare, say with --server under which name sites reach you.")
+        made = new_flare_study(study, description, kits or study.parent, server, port)
+    elif server is not None:
+        raise UsageError("--server goes with --transport nvflare.")
+    else:
+        made = new_study(study, description, kits or study.parent)
+    for kit in made:
         out().print(f"{kit}: give it to its site, over a channel that nobody else can read.", markup=False)
 
 
-COMMANDS = {"init": init}
+def renew(
+    study: Annotated[Path, typer.Argument(help="The coordinator's folder of the study.")],
+    kits: Annotated[Path, typer.Option("--kits", help="A new folder for the sites' certificates.")],
+    debug: Debug = False,
+) -> None:
+    """With nvflare: make new certificates, signed by the study's authority, before the old ones expire.
+
+    Example: polydag federation renew study --kits renewed
+    """
+    from polydag.cli.output import out
+    from polydag.deployment.flare.studies import renewed
+
+    for site, folder in renewed(study, kits).items():
+        out().print(f"{folder}: {site} copies it over the folder of this name in its kit.", markup=False)
+
+
+COMMANDS = {"init": init, "renew": renew}

@@ -108,9 +108,12 @@ def answer(kit: Kit, question: Question, out: OutFile = None, debug: Debug = Fal
 def start(
     kit: Kit,
     exchange: Annotated[
-        Path,
-        typer.Option("--exchange", help="The folder that all parties see, in which files are exchanged."),
-    ],
+        Path | None,
+        typer.Option(
+            "--exchange",
+            help="The folder that all parties see, in which files are exchanged; not with NVIDIA FLARE.",
+        ),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option("--data", help="The rows: a file, or a database address. Not needed after joining."),
@@ -129,48 +132,52 @@ def start(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Take part in a study until it is finished: join, and answer the questions that arrive in a folder.
+    """Take part in a study until it is finished: join, and answer the questions that arrive.
 
     Ctrl-C, a crash or a power cut lose nothing: start again to go on.
 
-    Example: polydag site start kit-north --data patients.csv --exchange /shared/study
+    Examples:
+
+    polydag site start kit-north --data patients.csv --exchange /shared/study
+    polydag site start kit-north --data patients.csv
     """
     from polydag.cli.approving import approved_questions, approved_study
     from polydag.cli.compiling import compilation_reported
     from polydag.cli.output import note
     from polydag.cli.output import out as printed
     from polydag.cli.progress import displayed_progress
-    from polydag.deployment.exchange import Exchange
+    from polydag.deployment.channels import site_channel
     from polydag.deployment.site import FINAL, SETTINGS, SiteEndpoint
     from polydag.deployment.watching import run_site
     from polydag.runs.execution import logged_to
 
+    def say(text: str) -> None:
+        note(text, quiet=quiet)
+
     with SiteEndpoint(kit) as site:
-        channel, joining = Exchange(exchange, site.signed.study), None
-        if not (kit / FINAL).is_file():
-            if data is None and not (kit / SETTINGS).is_file():
-                raise UsageError(f"{site.name} has not joined: say where its rows are, with --data.")
-            known = site.settings if data is None else {}
-            own = Path(known["home"]) if known else home or _home(site)
+        joins = not (kit / FINAL).is_file()
+        if data is None and joins and not (kit / SETTINGS).is_file():
+            raise UsageError(f"{site.name} has not joined: say where its rows are, with --data.")
+        known = site.settings if data is None and joins else {}
+        own = Path(known["home"]) if known else home or _home(site)
+        if joins:
             approved_study(site, own, approve)
-            joining = site.join(
-                data or known["data"],
-                own,
-                query=query or known.get("query"),
-                abandon=abandon,
-                solvable=solvable or known.get("solvable", False),
-            )
-            if site.refusals:
-                channel.put(joining)
-            _explain_refusal(site)
-        with displayed_progress(quiet=quiet), compilation_reported(), logged_to(kit / LOG, append=True):
-            run_site(
-                site,
-                channel,
-                joining,
-                approve=approved_questions(site, approve),
-                say=lambda text: note(text, quiet=quiet),
-            )
+        with site_channel(site, exchange, say) as channel:
+            joining = None
+            if joins:
+                joining = site.join(
+                    data or known["data"],
+                    own,
+                    query=query or known.get("query"),
+                    abandon=abandon,
+                    solvable=solvable or known.get("solvable", False),
+                )
+                if site.refusals:
+                    channel.deliver(joining)
+                _explain_refusal(site)
+            with displayed_progress(quiet=quiet), compilation_reported(), logged_to(kit / LOG, append=True):
+                approved = approved_questions(site, approve)
+                run_site(site, channel, joining, approve=approved, say=say)
         if not quiet:
             printed().print("The study is finished.")
 

@@ -1,0 +1,313 @@
+"""Studies whose files NVIDIA FLARE carries: startup kits, real processes over TLS, and what goes wrong."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from polydag.deployment.flare.certificates import announcement, expiry
+from polydag.deployment.flare.relay import Relay, is_name_of
+from polydag.errors import DataError
+from test_exchange import PATIENCE, SITES, Processes, contents, polydag, tables
+
+pytestmark = pytest.mark.xdist_group("flare")  # one server at a time on a machine of two cores
+_PROCESSES = {
+    "server": "nvflare.private.fed.app.server.server_train",
+    "server's job": "nvflare.private.fed.app.server.runner_process",
+    "site's client": "nvflare.private.fed.app.client.client_train",
+    "site's job": "nvflare.private.fed.app.client.worker_process",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+class FlareProcesses(Processes):
+    """Real processes of one study, with FLARE's own below them; all are ended by their ids."""
+
+    def __init__(self, folder: Path, method: str = "boss", *options: str) -> None:
+        self.folder, self.files = folder, tables(folder)
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.port = free_port()
+        init = ("federation", "init", folder / "study", "--sites", ",".join(SITES), "--method", method)
+        transport = ("--transport", "nvflare", "--server", "localhost", "--port", self.port)
+        polydag(*init, *transport, "--seed", 3, *options)
+
+    def start(self, who: str) -> None:
+        words = ["coordinator", "run", "study"]
+        if who != "coordinator":
+            words = ["site", "start", f"kit-{who}", "--data", str(self.files[who]), "--home", f"home-{who}"]
+            words += ["--approve", "always", "--solvable"]
+        self.running[who] = subprocess.Popen(
+            [sys.executable, "-m", "polydag", *words],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def start_all(self) -> None:
+        for who in ("coordinator", *SITES):
+            self.start(who)
+
+    def __enter__(self) -> FlareProcesses:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        for process in self.of_flare():
+            process.kill()
+
+    def of_flare(self, kind: str = "") -> list[psutil.Process]:
+        """FLARE's processes of this study."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = " ".join(process.cmdline())
+            except psutil.Error:
+                continue
+            if f"{self.folder}/" in words and _PROCESSES.get(kind, "nvflare.private.fed.app.") in words:
+                found.append(process)
+        return found
+
+    def number(self) -> int:
+        """The last question that the coordinator has placed."""
+        placed = (self.folder / "study/private/flare/exchange").glob("*/question-*")
+        return max((int(path.name.split("-")[1]) for path in placed), default=0)
+
+    def finish_all(self) -> dict[str, str]:
+        return {who: self.finish(who) for who in ("coordinator", *SITES)}
+
+
+def as_in_one_process(processes: FlareProcesses, method: str, *options: object) -> Path:
+    folder = processes.folder / "one"
+    fitted = ("fit", "--as", "parties", *processes.files.values(), "--method", method, "--seed", 3)
+    polydag(*fitted, *options, "--out", folder)
+    return folder
+
+
+def weights(run: Path) -> np.ndarray:
+    rows = np.genfromtxt(run / "edges.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return np.atleast_1d(rows["weight"])
+
+
+def test_three_sites_and_a_server_over_tls_find_the_graph_of_one_process(tmp_path: Path) -> None:
+    with FlareProcesses(tmp_path) as processes:
+        processes.start_all()
+        shown = b""
+        while any(process.poll() is None for process in processes.running.values()):
+            for process in psutil.process_iter():
+                try:
+                    shown += " ".join(process.cmdline()).encode()
+                except psutil.Error:
+                    continue
+            time.sleep(1.0)
+        said = processes.finish_all()
+        assert processes.of_flare() == []
+    assert "boss: 5 edges among 5 variables, 150 rows" in said["coordinator"], said
+    assert all("The study is finished." in said[site] for site in SITES), said
+    one = as_in_one_process(processes, "boss")
+    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
+    np.testing.assert_allclose(weights(tmp_path / "study/run"), weights(one), rtol=1e-6)
+    kits = [tmp_path / f"kit-{site}" for site in SITES]
+    secrets = [json.loads((kit / "kit.json").read_text())["token"] for kit in kits]
+    secrets += [(tmp_path / f"home-{site}/identity.key").read_text().strip() for site in SITES]
+    shown += "".join(said.values()).encode() + contents(tmp_path / "study/run")
+    for kit in (*kits, tmp_path / "study/private"):
+        shown += b"".join(path.read_bytes() for path in (kit / "flare").glob("*.log"))
+        shown += b"".join(path.read_bytes() for path in (kit / "flare").glob("*.txt"))
+        shown += contents(kit / "flare/exchange")
+    assert not [secret for secret in secrets if secret.encode() in shown or bytes.fromhex(secret) in shown]
+    assert b"PRIVATE KEY" not in shown
+    assert not list(Path(tmp_path / "study/private/flare/tmp").iterdir())
+
+
+def test_kits_hold_their_own_keys_only_and_can_be_renewed(tmp_path: Path) -> None:
+    with FlareProcesses(tmp_path):
+        pass
+    kits = {site: tmp_path / f"kit-{site}/flare" for site in SITES}
+    server = tmp_path / "study/private/flare"
+    for kit in (*kits.values(), server):
+        assert {path.stat().st_mode & 0o077 for path in (kit, *kit.rglob("*"))} == {0}
+        end, _ = expiry(kit)
+        assert announcement(kit) is None
+        assert "in 29 days" in str(announcement(kit, end - datetime.timedelta(days=29.5)))
+        with pytest.raises(DataError, match="expired on"):
+            announcement(kit, end + datetime.timedelta(seconds=1))
+    keys = [path for path in tmp_path.rglob("*.key") if path.parent.name == "startup"]
+    assert sorted(path.parent.parent for path in keys) == sorted((*kits.values(), server))
+    assert set(json.loads((server / "authority/cert.json").read_text())) == {"root_cert", "root_pri_key"}
+    before = {site: (kit / "startup/client.crt").read_bytes() for site, kit in kits.items()}
+    polydag("federation", "renew", tmp_path / "study", "--kits", tmp_path / "renewed")
+    for site, kit in kits.items():
+        new = tmp_path / f"renewed/kit-{site}/flare/startup"
+        assert (new / "client.crt").read_bytes() != before[site]
+        assert (new / "rootCA.pem").read_bytes() == (kit / "startup/rootCA.pem").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--server", "not a host"), "--server must be a host name"),
+        (("--server", "localhost", "--port", 70000), "--port must be from 1 to 65535"),
+        ((), "say with --server under which name"),
+        (("--server", "localhost", "--sites", "a,b,ç"), "letters, digits, - and _ only"),
+    ],
+)
+def test_names_that_flare_does_not_accept_leave_nothing_behind(
+    tmp_path: Path, options: tuple[object, ...], said: str
+) -> None:
+    words = ("federation", "init", tmp_path / "study", "--sites", "a,b,c", "--transport", "nvflare")
+    assert said in polydag(*words, *options, code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_comes_through_flare_is_a_file_of_that_site_or_nothing(tmp_path: Path) -> None:
+    assert is_name_of("answer-12-north.polydag", "answer", "north")
+    assert is_name_of("join-north.polydag", "join", "north")
+    for name in (
+        "answer-12-south.polydag",
+        "question-12-north.polydag",
+        "../answer-1-north.polydag",
+        "answer-1-../north.polydag",
+        "answer--1-north.polydag",
+        "join-south.polydag",
+        "done",
+        None,
+        7,
+    ):
+        assert not is_name_of(name, "answer", "north")
+        assert not is_name_of(name, "join", "north")
+    relay = Relay(tmp_path / "files", SITES)
+    for name in ("question-1-north", "question-2-north", "answer-1-north", "question-9-west"):
+        relay.put(f"{name}.polydag", b"")
+    assert {site: name for site, (name, _) in relay.questions().items()} == {
+        "north": "question-2-north.polydag",
+        "west": "question-9-west.polydag",
+    }
+    relay.forget_before("question-2-north.polydag")
+    assert not (relay.files / "question-1-north.polydag").exists()
+    assert (relay.files / "answer-1-north.polydag").exists()
+    assert not relay.is_done
+    relay.set_done()
+    assert relay.is_done
+
+
+@pytest.mark.slow
+def test_sums_in_the_open_are_the_same_bit_for_bit(tmp_path: Path) -> None:
+    options = ("--privacy-mode", "none")
+    with FlareProcesses(tmp_path, "admm", *options) as processes:
+        processes.start_all()
+        said = processes.finish_all()
+    assert "admm" in said["coordinator"], said
+    one = as_in_one_process(processes, "admm", *options)
+    for name in ("graph.json", "edges.csv"):
+        assert (tmp_path / "study/run" / name).read_text() == (one / name).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*_PROCESSES, "coordinator", "site"])
+def test_no_run_is_lost_when_processes_are_killed(tmp_path: Path, kind: str) -> None:
+    rng, kills = random.Random(kind), 0
+    with FlareProcesses(tmp_path, "admm") as processes:
+        processes.start_all()
+        end, seen = time.monotonic() + 2 * PATIENCE, 0
+        while kills < 4 and processes.running["coordinator"].poll() is None:
+            assert time.monotonic() < end, (kind, kills, processes.number())
+            if processes.number() <= seen:
+                time.sleep(0.05)
+                continue
+            time.sleep(rng.uniform(0.0, 2.0))
+            seen = processes.number() + 1
+            if kind in _PROCESSES:
+                if not (found := processes.of_flare(kind)):
+                    continue
+                rng.choice(found).kill()
+            else:
+                who = rng.choice(SITES) if kind == "site" else "coordinator"
+                if processes.running[who].poll() is not None:
+                    continue
+                processes.running[who].kill()
+                processes.running[who].communicate()
+                processes.start(who)
+            kills += 1
+        said = processes.finish_all()
+        assert processes.of_flare() == []
+    assert all("The study is finished." in said[site] for site in SITES), said
+    assert kills
+    one = as_in_one_process(processes, "admm")
+    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_site_that_does_not_answer_for_a_minute_is_waited_for(tmp_path: Path) -> None:
+    with FlareProcesses(tmp_path, "admm") as processes:
+        processes.start_all()
+        end = time.monotonic() + PATIENCE
+        while processes.number() < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        frozen = [
+            each for each in processes.of_flare() if f"{tmp_path}/kit-west/" in " ".join(each.cmdline())
+        ]
+        for process in frozen:
+            process.suspend()
+        time.sleep(60)
+        for process in frozen:
+            process.resume()
+        said = processes.finish_all()
+    assert all("The study is finished." in said[site] for site in SITES), said
+    one = as_in_one_process(processes, "admm")
+    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_kit_of_another_authority_is_refused_and_disturbs_nobody(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with FlareProcesses(tmp_path) as processes:
+        other = tmp_path / "other"
+        words = ("--sites", ",".join(SITES), "--method", "boss", "--transport", "nvflare")
+        polydag(
+            "federation", "init", other / "study", *words, "--server", "localhost", "--port", processes.port
+        )
+        strange = ("site", "start", other / "kit-north", "--data", processes.files["north"])
+        stranger = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "polydag",
+                *map(str, strange),
+                "--home",
+                other / "home",
+                "--approve",
+                "always",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            processes.start_all()
+            said = processes.finish_all()
+            assert stranger.poll() is None
+        finally:
+            stranger.terminate()
+            stranger.wait(timeout=30)
+    assert "boss: 5 edges among 5 variables, 150 rows" in said["coordinator"], said
+    assert (tmp_path / "study/run/graph.json").exists()
