@@ -211,7 +211,7 @@ def test_what_comes_through_flare_is_a_file_of_that_site_or_nothing(tmp_path: Pa
 
 @pytest.mark.slow
 def test_sums_in_the_open_are_the_same_bit_for_bit(tmp_path: Path) -> None:
-    options = ("--privacy-mode", "none")
+    options = ("--set", "mode=none")
     with FlareProcesses(tmp_path, "admm", *options) as processes:
         processes.start_all()
         said = processes.finish_all()
