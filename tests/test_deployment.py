@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from polydag import simulate, studies
+from apart import SITES, run_apart, tables
+from polydag import studies
 from polydag.cli.main import app
 from polydag.deployment import envelopes
 from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
@@ -16,40 +17,6 @@ from polydag.deployment.description import described
 from polydag.deployment.site import SiteEndpoint
 from polydag.errors import DataError
 from polydag.studies.config.shapes import PartiesConfig
-from polydag.studies.result import Result
-
-SITES = ("north", "south", "west")
-
-
-def tables(folder: Path, seed: int = 1) -> dict[str, Path]:
-    dag = simulate.dag(5, n_edges=5, random_state=seed)
-    rows = simulate.linear(dag, n=150, random_state=seed)
-    files = {}
-    for number, site in enumerate(SITES):
-        files[site] = folder / f"{site}.csv"
-        rows[50 * number : 50 * (number + 1)].to_csv(files[site], index=False)
-    return files
-
-
-def run_apart(folder: Path, files: dict[str, Path], config: PartiesConfig) -> Result:
-    """All rounds of a study, each step by an endpoint that reads its state from the disk."""
-    study = folder / "study"
-    kits = new_study(study, described(config, None, "error"), folder)
-    inbox = [
-        SiteEndpoint(kit).join(str(files[site]), folder / f"home-{site}", solvable=True).content
-        for site, kit in zip(SITES, kits, strict=True)
-    ]
-    for _ in range(1000):
-        coordinator = CoordinatorEndpoint(study)
-        assert coordinator.receive(inbox) == []
-        questions = coordinator.questions()
-        inbox = []
-        for kit, question in zip(kits, questions, strict=False):
-            answer = SiteEndpoint(kit).receive(question.content)
-            inbox += [] if answer is None else [answer.content]
-        if coordinator.finished:
-            return coordinator.result()
-    raise AssertionError("the study does not end")
 
 
 def config_of(method: str, **settings: object) -> PartiesConfig:

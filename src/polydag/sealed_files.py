@@ -110,3 +110,10 @@ def replace_file(path: str | os.PathLike[str], content: bytes, *, private: bool 
             Path(name).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def write_all(handle: int, content: bytes) -> None:
+    """Write all bytes to a file descriptor; `os.write` may write a part when a disk is almost full."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(handle, view) :]

@@ -192,10 +192,10 @@ class CoordinatorEndpoint:
     def take(self, envelope: bytes) -> str | None:
         """Take one file of a site; returns why it was refused, if it was."""
         try:
-            self._take(envelope)
+            messages = self._opened(envelope)
         except DataError as error:
             return str(error)
-        return None
+        return self._step(messages) if messages else None
 
     def questions(self) -> list[File]:
         """The files for the sites that have not answered; made again from the state whenever asked for."""
@@ -229,7 +229,8 @@ class CoordinatorEndpoint:
         content = packed(words, messages)
         return File(header.file_name, envelopes.sealed(header, content, self.identity, recipient))
 
-    def _take(self, envelope: bytes) -> None:
+    def _opened(self, envelope: bytes) -> list[Message]:
+        """The messages of a site's file, if there are new ones; a `DataError` says why it is refused."""
         header = envelopes.header_of(envelope)
         sites, private = self.signed.description.sites, encryption_keys(self.identity)[0]
         if header.study != self.signed.study:
@@ -252,12 +253,14 @@ class CoordinatorEndpoint:
             words, messages = unpacked(envelopes.opened(envelope, expected=expected, private=private))
             if joining:
                 self._admit(header, words)
-                return
+                return []
             if header.number < self.number or self._has_answered(header.sender):
-                return  # delivered late or twice
+                return []  # delivered late or twice
             if any(message.sender != header.sender for message in messages):
                 raise DataError("it holds messages of another site")
-            self._step(messages)
+            if self.state is None:
+                raise DataError("not all sites have joined")
+            return messages
         except DataError as error:
             raise DataError(f"{header.sender}: {error}") from None
 
@@ -293,9 +296,9 @@ class CoordinatorEndpoint:
             if text.startswith((f"{site} refused", f"{site} does not"))
         }
 
-    def _step(self, messages: Sequence[Message]) -> None:
-        if self.state is None:
-            raise DataError("not all sites have joined")
+    def _step(self, messages: Sequence[Message]) -> str | None:
+        """Process messages; returns why one was refused, if one was."""
+        assert self.state is not None
         before, number = self.state, self.number
         if before.status == STOPPED:
             before, _ = self.machine.resume(before)
@@ -309,7 +312,9 @@ class CoordinatorEndpoint:
         if moved:
             new = [m for m in messages if m.sender in before.asked and m.sender not in before.received]
         self.left += [row for message in new for row in self._disclosed(message, before)]
+        refused = [text for text in after.refusals if text not in before.refusals]
         self._save(after, number + 1 if moved else number)
+        return next((text for text in refused if "refused a message" in text), None)
 
     def _disclosed(self, message: Message, state: CoordinatorState) -> list[dict[str, Any]]:
         if message.phase not in (CONTRIBUTION, state.phase):

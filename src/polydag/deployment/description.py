@@ -262,6 +262,7 @@ def _require_supported(config: PartiesConfig) -> None:
         ("--knowledge", config.knowledge),
         ("linked rows", config.is_linked),
         ("time series", plan.is_time_series),
+        ("criterion=cg", "cg" in (plan.settings.get("criterion"), plan.settings.get("test"))),
         ("lambda_=stability", plan.settings.get("lambda_") == "stability"),
     ):
         if given:

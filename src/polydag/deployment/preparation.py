@@ -7,7 +7,9 @@ its kit, with [columns] in the same form, whose `from`, `factor`, `labels` and `
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +51,35 @@ def with_recipe(description: Description, kit: Path) -> Description:
     return dataclasses.replace(description, columns=columns)
 
 
-def prepared(description: Description, source: str, query: str | None = None) -> Table:
-    """The rows of a file or database as the study wants them; a `DataError` says what does not fit."""
+def used_columns(description: Description) -> list[str]:
+    """The columns of a site's own table that a study needs, those of its filters among them."""
+    named = [column.from_ or name for name, column in description.columns.items()]
+    return list(dict.fromkeys([*named, *(text.split(maxsplit=1)[0] for text in description.filters)]))
+
+
+def selection_of(description: Description) -> str:
+    """What decides which rows take part; empty where all do."""
+    codes = {name: sorted(column.na) for name, column in description.columns.items() if column.na}
+    if not description.filters and not (codes and description.missing == "drop"):
+        return ""
+    return json.dumps([sorted(description.filters), codes, description.missing], sort_keys=True)
+
+
+def prepared(
+    description: Description, source: str, query: str | None = None, *, released: Sequence[str] = ()
+) -> Table:
+    """The rows of a file or database as the study wants them; a `DataError` says what does not fit.
+
+    `released` are the columns of the table that the study may have; all by default.
+    """
     missing: Any = description.missing
     columns = description.columns
+    if released and (other := [name for name in used_columns(description) if name not in released]):
+        raise DataError(f"The owner does not release the column {other[0]}.")
     if not columns:
         if description.filters:
             raise UsageError("Filters need the study's columns: describe them with --columns.")
-        return data.read(source, missing=missing, query=query)
+        return data.read(source, columns=list(released) or None, missing=missing, query=query)
     origin = {name: column.from_ or name for name, column in columns.items()}
     kinds: Any = {origin[name]: column.kind for name, column in columns.items()}
     codes = sorted({code for column in columns.values() for code in column.na})
@@ -138,10 +161,21 @@ def _require_range(name: str, column: Column, values: np.ndarray[Any, Any], sour
     )
 
 
-def declared(table: Table) -> dict[str, Any]:
-    """What a site tells of its columns where the study leaves them open: names, kinds and labels."""
+def declared(table: Table, min_rows: int) -> dict[str, Any]:
+    """What a site tells of its columns where the study leaves them open: names, kinds and labels.
+
+    A label that few rows have may be a name, an address or a rare disease: a `DataError` is raised instead.
+    """
     found: dict[str, Any] = {}
     for name, kind in table.kinds.items():
+        counts = table.frame[name].value_counts() if kind == "discrete" else pd.Series(dtype=int)
+        if len(counts) and counts.min() < min_rows:
+            raise DataError(
+                f"{table.source}: column {name} has labels that fewer than {min_rows} rows have, such as "
+                f"{counts.idxmin()!r}; joining would tell the coordinator. Leave the column out "
+                "(columns, under [rows] of the policy), merge rare labels, or let the study describe its "
+                "columns and their levels (--columns)."
+            )
         levels = sorted({_word(value) for value in table.frame[name].dropna()}) if kind == "discrete" else []
         found[name] = {"kind": kind, "levels": levels}
     return found

@@ -20,7 +20,7 @@ from polydag.deployment.description import Column, Description, Signed
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import own_side
 from polydag.deployment.packing import packed, unpacked
-from polydag.deployment.preparation import declared, prepared, with_recipe
+from polydag.deployment.preparation import declared, prepared, selection_of, used_columns, with_recipe
 from polydag.errors import DataError, UsageError
 from polydag.federated.methods.registry import METHODS
 from polydag.federated.protocol.messages import ANSWER, ASK, COORDINATOR, REFUSED, Message
@@ -167,16 +167,16 @@ class SiteEndpoint:
         self._require_idle(folder, abandon=abandon)
         description = self.signed.description
         policy = self._policy(folder, solvable=solvable)
-        refusal = self._policy_problem(description, policy)
+        refusal = self._policy_problem(with_recipe(description, self.kit), policy)
         words: dict[str, Any] = {"token": self._token, "key": encryption_keys(identity)[1].hex()}
         if refusal:
             words["refused"] = refusal
             self.refusals = (refusal,)
         else:
-            table = prepared(with_recipe(description, self.kit), source, query)
+            table = prepared(with_recipe(description, self.kit), source, query, released=policy.columns)
             if table.n < (least := policy.min_rows):
                 raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
-            words["columns"] = declared(table) if not description.columns else {}
+            words["columns"] = declared(table, policy.min_rows) if not description.columns else {}
             source = str(Path(source).resolve()) if Path(source).exists() else source
             place = {"data": source, "query": query, "home": str(folder.resolve())}
             write_json(self.kit / SETTINGS, {**place, "solvable": solvable})
@@ -206,6 +206,9 @@ class SiteEndpoint:
     def _policy_problem(description: Description, policy: Policy) -> str | None:
         """What in the study's description the owner's policy does not allow."""
         privacy = _privacy_of(description)
+        other = [name for name in used_columns(description) if name not in policy.columns]
+        if policy.columns and other:
+            return f"its owner does not release the column {other[0]}"
         if len(description.sites) < policy.min_sites and privacy.masked:
             return f"its policy asks for sums over at least {policy.min_sites} sites"
         if policy.budget is not None and privacy.epsilon is None:
@@ -327,7 +330,9 @@ class SiteEndpoint:
         self._close()
         side = self._side(description)
         masked = _privacy_of(description).masked
-        folder = SiteFolder(self.home, self.name, side, policy, masked=masked)
+        folder = SiteFolder(
+            self.home, self.name, side, policy, masked=masked, selection=selection_of(description)
+        )
         try:
             if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
                 self._require_idle(self.home, abandon=False)
@@ -346,8 +351,6 @@ class SiteEndpoint:
         for name, key in policy.directory.items():
             if directory.get(name, key) != key:
                 raise DataError(f"the identity of {name} is not the one in {self.home / policies.FILE}")
-        if directory[self.name] != self.identity.public:
-            raise DataError("the coordinator has another identity for this site")
         policy = dataclasses.replace(policy, directory={**directory, COORDINATOR: self.signed.coordinator})
         if policy.budget is None and (allowance := _privacy_of(description).allowance) is not None:
             policy = dataclasses.replace(policy, budget=allowance)
@@ -381,7 +384,9 @@ class SiteEndpoint:
     def _side(self, description: Description) -> Any:
         settings = self.settings
         own = with_recipe(description, self.kit)
-        return own_side(description, self.name, prepared(own, settings["data"], settings.get("query")))
+        released = self._policy(self.home, solvable=False).columns
+        table = prepared(own, settings["data"], settings.get("query"), released=released)
+        return own_side(description, self.name, table)
 
     def _opened(self, envelope: bytes) -> tuple[Header, dict[str, Any], list[Message]]:
         header = envelopes.header_of(envelope)
@@ -420,6 +425,8 @@ class SiteEndpoint:
             for column in final.description.columns.values()
         ):
             raise DataError("the description says how columns are made, which was open when this site joined")
+        if bytes.fromhex(stored["directory"][self.name]) != self.identity.public:
+            raise DataError("the coordinator has another identity for this site")
         if keep and not path.is_file():
             write_json(path, stored)
         return stored, final.description

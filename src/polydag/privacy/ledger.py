@@ -20,8 +20,10 @@ from typing import Any, NamedTuple, Self
 
 from polydag.errors import DataError
 from polydag.privacy.masking.identities import Identity, is_signed
+from polydag.sealed_files import write_all
 
 START = "0" * 64
+_UNSIGNED = b'"signature": ""}'
 FILE = "ledger.jsonl"
 DATA, PROTOCOL, SUM = "data", "protocol", "sum"
 IDENTITY, GROUP, HEAD, VERSION, REFUSED = "identity", "group", "head", "version", "refused"
@@ -243,6 +245,7 @@ class Ledger:
             ) from None
         try:
             self.entries: tuple[Entry, ...] = ()
+            self._cut_unfinished()
             if os.fstat(self._handle).st_size:
                 self.entries = read_intact(self.file, identity.public)
             else:
@@ -250,6 +253,15 @@ class Ledger:
         except DataError:
             self.close()
             raise
+
+    def _cut_unfinished(self) -> None:
+        """Cut off what a power cut has left of entries that were being written: nothing was sent yet."""
+        lines = self.file.read_bytes().split(b"\n")
+        if not lines.pop():
+            return  # the last line is whole
+        while lines and lines[-1].endswith(_UNSIGNED):
+            lines.pop()
+        os.ftruncate(self._handle, sum(len(line) + 1 for line in lines))
 
     def rotate(self, identity: Identity) -> None:
         """Go on with another identity, which the one before signs."""
@@ -262,11 +274,13 @@ class Ledger:
             return
         last = self.entries[-1].hash if self.entries else START
         new = sealed(lines, last, self.identity)
+        size = os.fstat(self._handle).st_size
         try:
-            os.write(self._handle, "".join(f"{line}\n" for line in new).encode())
+            write_all(self._handle, "".join(f"{line}\n" for line in new).encode())
             if wait:
                 os.fsync(self._handle)
         except OSError as error:
+            os.ftruncate(self._handle, size)  # a part of an entry would break the chain
             raise DataError(f"{self.file} cannot be written: {error.strerror or error}.") from error
         self.entries = (*self.entries, *parse(new))
 

@@ -61,6 +61,12 @@ class Policy:
     min_change : int
         After a change of its data, the site answers without noise only if it has at least this many rows more
         or fewer than before: sums before and after would show the rows in which they differ.
+    columns : tuple of str
+        The columns of the site's table that studies may use; empty for all.
+    selections : int
+        Over how many different selections of rows (conditions and codes for missing values, as studies
+        describe them) sums are answered without noise, in all studies together. Three are enough to single
+        out a row: those of a, those of b and one more, and those of both.
     """
 
     directory: Directory = field(default_factory=dict, repr=False)
@@ -78,6 +84,8 @@ class Policy:
     withheld: bool = False
     min_rows: int = 1
     min_change: int = 10
+    columns: tuple[str, ...] = ()
+    selections: int = 2
 
     def __post_init__(self) -> None:
         if self.min_sites < MIN_SITES:
@@ -90,7 +98,7 @@ class Policy:
 _SECTIONS: Mapping[str, Mapping[str, type]] = {
     "sums": {"min_sites": int, "quorum": int, "recover": bool, "group": list},
     "questions": {"tasks": list, "rounds": int, "lanes": int, "bytes": int, "solvable": bool},
-    "rows": {"withheld": bool, "min_rows": int, "min_change": int},
+    "rows": {"withheld": bool, "min_rows": int, "min_change": int, "columns": list, "selections": int},
     "budget": {"epsilon": float, "delta": float},
 }
 _REQUIRED = (("sums", "group"), ("sums", "quorum"), ("questions", "tasks"), ("questions", "rounds"))

@@ -30,7 +30,7 @@ from polydag.federated.protocol.messages import (
 )
 from polydag.federated.protocol.programs import Ask, Local
 from polydag.federated.protocol.reasons import WITHHELD, JoinRefusedError
-from polydag.federated.protocol.storage.versions import change_problem, data_version
+from polydag.federated.protocol.storage.versions import change_problem, data_version, selection_problem
 from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of
 from polydag.privacy import differencing, ledger
 from polydag.privacy.dp.accounting import require_within
@@ -73,12 +73,15 @@ class SiteProtection:
     version_key : bytes, optional
         The key under which versions of its data stand in the ledger; it outlives the identity, from which it
         is derived by default.
+    selection : str
+        Which of its rows take part, as the study says.
     """
 
     identity: Identity
     policy: Policy
     earlier: tuple[Entry, ...] = ()
     version_key: bytes = field(default=b"", repr=False)
+    selection: str = ""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.policy.ranges) - set(RANGES)):
@@ -173,7 +176,7 @@ class SiteProtection:
 
     def version_of(self, local: Local) -> str:
         """The version of the site's data, as it stands in the ledger."""
-        return data_version(local, self._version_key)
+        return data_version(local, self._version_key, self.selection)
 
     @property
     def _version_key(self) -> bytes:
@@ -188,6 +191,8 @@ class SiteProtection:
                 WITHHELD, "The study's list of who has rows under which interventions is wrong about it."
             )
         if why := change_problem(self.earlier, version, self._version_key, self.policy.min_change):
+            raise JoinRefusedError(WITHHELD, f"{why}.")
+        if why := selection_problem(self.earlier, version, self.policy.selections):
             raise JoinRefusedError(WITHHELD, f"{why}.")
 
     def _require_announced(self, message: Message, local: Local) -> None:

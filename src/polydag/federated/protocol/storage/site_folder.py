@@ -55,10 +55,19 @@ class SiteFolder:
         What the owner allows.
     masked : bool
         Whether numbers leave under masks only.
+    selection : str
+        Which of its rows take part, as the study says.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], name: str, local: Local, policy: Policy, *, masked: bool = True
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        local: Local,
+        policy: Policy,
+        *,
+        masked: bool = True,
+        selection: str = "",
     ) -> None:
         self.path = Path(path)
         try:
@@ -75,7 +84,7 @@ class SiteFolder:
             raise
         earlier = self.ledger.entries[: self._base]
         key = _version_key(self.path, identity)
-        protection = SiteProtection(identity, policy, earlier, key) if masked else None
+        protection = SiteProtection(identity, policy, earlier, key, selection) if masked else None
         self.site = Site(local, policy.min_rows, protection)
 
     def _restored(self, name: str) -> tuple[SiteState, int]:
@@ -177,15 +186,15 @@ class _Journal:
         """Write a record; returns when it is on the disk."""
         body = _encoded(arrays)
         record = _MAGIC + len(body).to_bytes(8, "big") + hashlib.sha256(body).digest() + body
+        size = os.fstat(self._handle).st_size
         try:
-            if os.fstat(self._handle).st_size > _LARGEST:
+            if size > _LARGEST:
                 self._restart(record)
             else:
-                view = memoryview(record)
-                while view:
-                    view = view[os.write(self._handle, view) :]
+                sealed_files.write_all(self._handle, record)
                 os.fdatasync(self._handle)
         except OSError as error:
+            os.ftruncate(self._handle, size)  # later records would be cut off behind a torn one
             raise DataError(
                 f"{self.path} cannot be written: {error.strerror or error}. Nothing was sent."
             ) from error
@@ -194,7 +203,7 @@ class _Journal:
         aside = self.path.with_name(f".{self.path.name}.tmp")
         aside.unlink(missing_ok=True)
         handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        os.write(handle, record)
+        sealed_files.write_all(handle, record)
         os.fsync(handle)
         aside.replace(self.path)
         folder = os.open(self.path.parent, os.O_RDONLY)

@@ -25,12 +25,30 @@ from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 _DIGITS = 1e9  # relative to a column's size: coarser than rounding errors, finer than one row in millions
 
 
-def data_version(local: Local, key: bytes) -> str:
-    """The version of a party's data under its key, as it stands in the ledger."""
+def data_version(local: Local, key: bytes, selection: str = "") -> str:
+    """The version of a party's data under its key, as it stands in the ledger.
+
+    `selection` says which of its rows take part, where a study does.
+    """
     columns = {name: _mac(key, name, text)[:8].hex() for name, text in _summaries(local.data).items()}
     salt = _mac(key, "salt", json.dumps(columns))
     rows = int(local.n_rows) ^ _pad(key, salt)
-    return json.dumps({"salt": salt.hex(), "rows": f"{rows:016x}", "columns": columns}, ensure_ascii=False)
+    version = {"salt": salt.hex(), "rows": f"{rows:016x}", "columns": columns}
+    if selection:
+        version["selection"] = _mac(key, "selection", selection).hex()
+    return json.dumps(version, ensure_ascii=False)
+
+
+def selection_problem(earlier: Iterable[Entry], version: str, most: int) -> str | None:
+    """Why sums over one more selection of rows, beside those of earlier studies, could show single rows."""
+    known = {json.loads(entry.name).get("selection", "") for entry in earlier if entry.kind == VERSION}
+    if json.loads(version).get("selection", "") in known or len(known) < most:
+        return None
+    return (
+        f"Sums over {len(known)} different selections of its rows have left it, and one more could single "
+        "out rows together with them. Use the conditions and codes of an earlier study, or differential "
+        "privacy (epsilon), or let the owner allow more (selections)"
+    )
 
 
 def change_problem(earlier: Iterable[Entry], version: str, key: bytes, min_change: int) -> str | None:

@@ -1,0 +1,302 @@
+"""Attacks on sites and a coordinator that run apart: each succeeds where its protection is taken away."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from apart import SITES, begun, run_apart, tables
+from polydag.deployment import envelopes
+from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
+from polydag.deployment.description import Column, Description, Signed, described
+from polydag.deployment.envelopes import Header, sealed
+from polydag.deployment.packing import packed
+from polydag.deployment.site import SiteEndpoint, encryption_keys
+from polydag.errors import DataError
+from polydag.federated.protocol.messages import COORDINATOR
+from polydag.privacy import ledger
+from polydag.privacy.ledger import Ledger
+from polydag.privacy.masking.identities import Identity, kept_identity
+from polydag.sealed_files import write_all
+from polydag.studies.config.shapes import PartiesConfig
+
+NAMES = ["x", *(f"y{k}" for k in range(9))]
+BOSS = PartiesConfig(SITES, method="boss", seed=3)
+
+
+def study_on(folder: Path, *filters: str) -> Description:
+    columns = {name: Column() for name in NAMES}
+    config = dataclasses.replace(BOSS, site_effects="none")
+    return Description(described(config, None, "error").study, columns, filters, "error", "0")
+
+
+def pooled(folder: Path, name: str, *filters: str) -> float:
+    """The sum of x over the selected rows of all sites, as a study opens it; raises where a site refuses."""
+    study = folder / name
+    kits = new_study(study, study_on(folder, *filters), study)
+    ends = [SiteEndpoint(kit) for kit in kits]
+    inbox = [
+        end.join(str(folder / f"{site}.csv"), folder / f"home-{site}", abandon=True).content
+        for end, site in zip(ends, SITES, strict=True)
+    ]
+    coordinator = CoordinatorEndpoint(study)
+    while not coordinator.finished:
+        assert coordinator.receive(inbox) == []
+        if coordinator.refused:
+            raise DataError(f"{ends[0].refusals} {coordinator.refused}")
+        answers = [end.receive(q.content) for end, q in zip(ends, coordinator.questions(), strict=False)]
+        inbox = [answer.content for answer in answers if answer is not None]
+    assert coordinator.state is not None
+    sums = coordinator.state.program
+    mean = next(np.asarray(array) for key, array in sums.items() if key.endswith("mean[]"))
+    n = next(float(np.asarray(array)[1]) for key, array in sums.items() if key.endswith("rows[]"))
+    return float(mean.ravel()[0] * n)
+
+
+def numbered(folder: Path) -> float:
+    """Tables whose rows have numbers; returns the value of x in row 71 of all sites together."""
+    rng = np.random.default_rng(1)
+    found = 0.0
+    for site in SITES:
+        rows = pd.DataFrame(rng.normal(size=(150, len(NAMES))), columns=NAMES).assign(id=np.arange(1, 151))
+        rows.to_csv(folder / f"{site}.csv", index=False)
+        found += float(rows.loc[rows["id"] == 71, "x"].iloc[0])
+    return found
+
+
+SELECTIONS = (("id <= 70",), ("id <= 20",), ("id >= 21", "id <= 71"))
+
+
+def test_rows_are_not_singled_out_by_overlapping_selections(tmp_path: Path) -> None:
+    """Sums over ids 1 to 70, 1 to 20, and 21 to 71 differ by one row, though all differ by many rows."""
+    numbered(tmp_path)
+    for number, filters in enumerate(SELECTIONS[:2]):
+        pooled(tmp_path, f"study-{number}", *filters)
+    with pytest.raises(DataError, match="Sums over 2 different selections of its rows"):
+        pooled(tmp_path, "study-2", *SELECTIONS[2])
+    pooled(tmp_path, "study-3", *SELECTIONS[1])  # of an earlier study
+
+
+def test_without_a_limit_of_selections_a_row_would_be_singled_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polydag.federated.protocol import site_protection
+
+    monkeypatch.setattr(site_protection, "selection_problem", lambda *_: None)
+    truth = numbered(tmp_path)
+    both, first, more = (
+        pooled(tmp_path, f"study-{number}", *filters) for number, filters in enumerate(SELECTIONS)
+    )
+    assert first + more - both == pytest.approx(truth, abs=1e-6)
+
+
+def test_labels_that_few_rows_have_are_not_told_on_joining(tmp_path: Path) -> None:
+    """A study with open columns would be told all that stands in a column of words: names, addresses."""
+    rows = pd.DataFrame({"x": np.arange(60.0), "doctor": ["Jones"] * 57 + ["Adams"] * 3})
+    rows.to_csv(tmp_path / "north.csv", index=False)
+    kit = new_study(tmp_path / "study", described(BOSS, None, "error"), tmp_path)[0]
+    site = SiteEndpoint(kit)
+    with pytest.raises(
+        DataError, match="column doctor has labels that fewer than 10 rows have, such as 'Adams'"
+    ):
+        site.join(str(tmp_path / "north.csv"), tmp_path / "home")
+    rows.assign(doctor="Jones").to_csv(tmp_path / "other.csv", index=False)
+    assert site.join(str(tmp_path / "other.csv"), tmp_path / "home")
+
+
+class Liar:
+    """A coordinator that sends a site what it likes, with its own signature."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = tables(folder)
+        self.kits, joined = begun(folder, self.files, BOSS)
+        self.coordinator = CoordinatorEndpoint(folder / "study")
+        assert self.coordinator.receive(joined) == []
+        self.site = SiteEndpoint(self.kits[0])
+
+    def question(self, final: Any, messages: Any = ()) -> bytes:
+        own = self.coordinator
+        header = Header(
+            own.signed.study, envelopes.QUESTION, 1, COORDINATOR, "north", own.identity.public.hex()
+        )
+        key = bytes.fromhex(own.joined["north"]["key"])
+        return sealed(header, packed({"final": final}, messages), own.identity, key)
+
+    def final(self, description: Description | None = None, **directory: str) -> dict[str, Any]:
+        own = self.coordinator
+        signed = (
+            own.final
+            if description is None
+            else Signed.by(description, own.identity, own.signed.encryption, own.signed.nonce)
+        )
+        known = {name: each["identity"] for name, each in own.joined.items()}
+        return {"study": signed.to_json(), "directory": {**known, **directory}}
+
+
+@pytest.mark.parametrize("column", [Column(from_="x4"), Column(factor=-1.0), Column(na=("0.1",))])
+def test_open_columns_do_not_bring_a_recipe_after_joining(tmp_path: Path, column: Column) -> None:
+    liar = Liar(tmp_path)
+    described_later = liar.coordinator.final.description
+    changed = dataclasses.replace(described_later, columns={**described_later.columns, "x0": column})
+    with pytest.raises(DataError, match="how columns are made, which was open"):
+        liar.site.receive(liar.question(liar.final(changed)))
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        {"north": "zz" * 32},
+        {"north": "ab"},
+        {"stranger": "ab" * 32},
+        {"north": Identity().public.hex()},
+        {"north": 3},
+    ],
+)
+def test_a_directory_that_is_none_is_refused_in_words(tmp_path: Path, directory: dict[str, Any]) -> None:
+    liar = Liar(tmp_path)
+    with pytest.raises(DataError, match=r"one identity for each site|another identity for this site"):
+        liar.site.receive(liar.question(liar.final(**directory)))
+    for final in (None, 3, [], {}, {"study": {}, "directory": {}}, {"study": 1, "directory": 2, "more": 3}):
+        with pytest.raises(DataError):
+            liar.site.receive(liar.question(final))
+    assert liar.site.receive(liar.coordinator.questions()[0].content) is not None  # nothing has happened
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"key": "zz"},
+        {"columns": None},
+        {"columns": {"x0": 3}},
+        {"columns": {"x0": {"kind": "continuous", "levels": [1]}}},
+        {"columns": {"x0": {"kind": "odd", "levels": []}}},
+        {"columns": {"x0": {"kind": "discrete", "levels": ["a"] * 10_000}}},
+        {"token": "of another site"},
+    ],
+)
+def test_a_site_that_joins_with_nonsense_does_not_end_the_study_of_the_others(
+    tmp_path: Path, words: dict[str, Any]
+) -> None:
+    files = tables(tmp_path)
+    kits, joined = begun(tmp_path, files, BOSS)
+    coordinator = CoordinatorEndpoint(tmp_path / "study")
+    identity, site = kept_identity(tmp_path / "home-north" / "identity.key"), SiteEndpoint(kits[0])
+    header = Header(site.signed.study, envelopes.JOIN, 0, "north", COORDINATOR, identity.public.hex())
+    honest = {"token": site._token, "key": encryption_keys(identity)[1].hex(), "columns": {}}
+    content = packed({**honest, **words})
+    envelope = sealed(header, content, identity, site.signed.encryption)
+    (why,) = coordinator.receive([envelope])
+    assert why.startswith("north: ")
+    assert coordinator.receive(joined) == []
+    assert coordinator.waits_for == SITES
+
+
+def test_a_site_cannot_fill_the_memory_of_the_coordinator_with_refusals(tmp_path: Path) -> None:
+    liar = Liar(tmp_path)
+    coordinator = liar.coordinator
+    machine, state = coordinator.machine, coordinator.state
+    assert state is not None
+    from polydag.federated.protocol.messages import Message
+
+    odd = [Message("north", COORDINATOR, 7, "join") for _ in range(3000)]
+    state, _ = machine.step(state, odd)
+    assert len(state.refusals) <= 1000
+
+
+@pytest.mark.parametrize("cut", range(1, 400, 37))
+def test_a_ledger_whose_end_a_power_cut_has_torn_goes_on(tmp_path: Path, cut: int) -> None:
+    """Entries are written before anything is sent, so a torn one is about nothing that has left."""
+    identity = Identity()
+    with Ledger(tmp_path, identity) as own:
+        own.append([ledger.text_of(ledger.Entry("study", 1, ledger.DATA, "mean"))])
+        before = own.entries
+        size = (tmp_path / ledger.FILE).stat().st_size
+        own.append([ledger.text_of(ledger.Entry("study", k, ledger.DATA, "scatter")) for k in (2, 3)])
+    content = (tmp_path / ledger.FILE).read_bytes()
+    torn = max(size, len(content) - cut)
+    (tmp_path / ledger.FILE).write_bytes(content[:torn])
+    with Ledger(tmp_path, identity) as own:
+        assert own.entries == before
+        own.append([ledger.text_of(ledger.Entry("study", 2, ledger.DATA, "scatter"))])
+    assert ledger.first_broken(ledger.read(tmp_path), identity.public) is None
+
+
+def test_after_a_disk_that_was_full_a_site_keeps_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a record stays behind when the disk fills up: what is written later must not be lost."""
+    files = tables(tmp_path)
+    kits, joined = begun(tmp_path, files, BOSS)
+    coordinator = CoordinatorEndpoint(tmp_path / "study")
+    assert coordinator.receive(joined) == []
+    full, chance = [True], random.Random(1)
+
+    def on_a_full_disk(handle: int, content: bytes) -> None:
+        if full[0] and len(content) > 100:
+            write_all(handle, content[: chance.randrange(len(content))])
+            raise OSError(28, "No space left on device")
+        write_all(handle, content)
+
+    from polydag.federated.protocol.storage import site_folder
+    from polydag.privacy import ledger as ledgers
+
+    monkeypatch.setattr(site_folder.sealed_files, "write_all", on_a_full_disk)
+    monkeypatch.setattr(ledgers, "write_all", on_a_full_disk)
+    with SiteEndpoint(kits[0]) as north:
+        question = coordinator.questions()[0].content
+        for _ in range(3):
+            with pytest.raises(DataError, match="No space left"):
+                north.receive(question)
+        full[0] = False
+        assert north.receive(question) is not None
+    again = SiteEndpoint(kits[0])  # a new process, which reads the state from the disk
+    repeated = again.receive(question)
+    assert repeated is not None
+    inbox = [repeated.content]
+    inbox += [
+        answer.content
+        for kit, q in zip(kits[1:], coordinator.questions()[1:], strict=True)
+        if (answer := SiteEndpoint(kit).receive(q.content)) is not None
+    ]
+    assert coordinator.receive(inbox) == []
+    assert coordinator.number == 2
+
+
+def test_the_owner_releases_columns(tmp_path: Path) -> None:
+    """A column that is not released is neither asked for, nor the subject of a condition, nor named."""
+    from polydag.federated.protocol.messages import COORDINATOR as C
+
+    home = tmp_path / "home"
+    home.mkdir()
+    rows = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 3)), columns=["x", "y", "hiv"])
+    rows.to_csv(tmp_path / "north.csv", index=False)
+    keys = {name: Identity().public.hex() for name in (C, *SITES)}
+    text = '[sums]\ngroup = ["north", "south", "west"]\nquorum = 2\n[questions]\ntasks = []\nrounds = 9\n'
+    text += '[rows]\ncolumns = ["x", "y"]\n[identities]\n'
+    text += "".join(f'{name} = "{key}"\n' for name, key in keys.items())
+    (home / "policy.toml").write_text(text)
+    for number, (columns, filters) in enumerate(
+        [
+            ({"x": Column(), "hiv": Column()}, ()),
+            ({"x": Column(from_="hiv")}, ()),
+            ({"x": Column()}, ("hiv > 0",)),
+        ]
+    ):
+        first = described(BOSS, None, "error")
+        description = dataclasses.replace(first, columns=columns, filters=filters)
+        site = SiteEndpoint(new_study(tmp_path / f"s{number}", description, tmp_path / f"k{number}")[0])
+        site.join(str(tmp_path / "north.csv"), home)
+        assert site.refusals == ("its owner does not release the column hiv",)
+    site = SiteEndpoint(new_study(tmp_path / "open", described(BOSS, None, "error"), tmp_path / "k")[0])
+    site.join(str(tmp_path / "north.csv"), home)
+    assert site.refusals == ()
+
+
+def test_a_whole_study_still_ends_well(tmp_path: Path) -> None:
+    assert run_apart(tmp_path, tables(tmp_path), BOSS).graph.n_edges == 5
