@@ -61,7 +61,7 @@ def require_same(apart: Result, together: Result, tolerance: float) -> None:
     pd.testing.assert_frame_equal(apart.history, together.history, rtol=0, atol=tolerance)
 
 
-SLOW = {("fedavg", "masked")}  # hundreds of rounds
+SLOW = {("fedavg", "none"), ("fedavg", "masked")}  # hundreds of rounds
 
 
 @pytest.mark.filterwarnings("ignore::polydag.errors.ConvergenceWarning")

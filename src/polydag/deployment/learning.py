@@ -55,6 +55,11 @@ class _Elsewhere(InMemory):
         """The number of rows of all sites, at the first of them."""
         return self.n_rows
 
+    def counts(self) -> Any:
+        """Counts with the labels of the study, which add up to the number of rows."""
+        own = super().counts()
+        return dataclasses.replace(own, counts=own.counts * (self.n_rows / own.n))
+
 
 def typed_levels(levels: Sequence[str]) -> tuple[Any, ...]:
     """Labels as tables hold them: whole numbers where all of them are."""
