@@ -102,15 +102,15 @@ def _pgmpy(rows: pd.DataFrame) -> np.ndarray:
 
 
 NUMBERS = {
-    "causal-learn PC": Peer("causallearn", "causal-learn", 100, _causallearn_pc),
+    "causal-learn PC": Peer("causallearn", "causal-learn", 80, _causallearn_pc),
     "causal-learn GES": Peer("causallearn", "causal-learn", 20, _causallearn_ges),
-    "causal-learn BOSS": Peer("causallearn", "causal-learn", 50, _causallearn_boss),
+    "causal-learn BOSS": Peer("causallearn", "causal-learn", 80, _causallearn_boss),
     "ges": Peer("ges", "ges", 10, _ges),
     "DAGMA": Peer("dagma", "dagma", 50, _dagma),
 }
 LABELS = {
     "causal-learn PC": Peer("causallearn", "causal-learn", 30, _causallearn_pc_labels),
-    "causal-learn GES": Peer("causallearn", "causal-learn", 12, _causallearn_ges_labels),
+    "causal-learn GES": Peer("causallearn", "causal-learn", 8, _causallearn_ges_labels),
     "pgmpy hill climbing": Peer("pgmpy", "pgmpy", 30, _pgmpy),
 }
 

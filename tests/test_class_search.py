@@ -16,11 +16,11 @@ from sklearn.base import clone
 from drawn import LARGE, class_score, population, random_knowledge, random_model, sample, seeds, statistics
 from polydag import BOSS, GES, Bootstrap, orientation, simulate
 from polydag.computing import progress
+from polydag.computing.interruption import INTERRUPTED
 from polydag.errors import ConvergenceWarning, DataError, UsageError
 from polydag.formats import read_network
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge
-from polydag.learners.search.equivalence import INTERRUPTED
 from polydag.scores import Score, make_score
 from polydag.search.boss.search import boss
 from polydag.search.climber import Climber

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import polydag
-from polydag import GES, Bootstrap, simulate
+from polydag import GES, Bootstrap, formats, simulate
+from polydag.computing.interruption import INTERRUPTED
 from polydag.errors import PolydagError
 
 COMMAND = f"{sys.executable} -m polydag"
@@ -156,3 +157,28 @@ def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(table: Path, optio
     for name in ("graph.json", "edges.csv", "pairs.csv", "history.csv"):
         again, whole = (table.parent / folder / name for folder in ("o", "whole"))
         assert again.read_bytes() == whole.read_bytes()
+
+
+def test_ctrl_c_during_a_search_writes_the_best_graph_until_then(tmp_path: Path) -> None:
+    """A search that takes much longer than the rest, stopped as soon as it reports its progress."""
+    dag = simulate.weights(simulate.dag(250, expected_edges=2500, random_state=0), 0.1, 1.0, random_state=0)
+    simulate.linear(dag, n=1000, random_state=0).to_csv(tmp_path / "t.csv", index=False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "polydag", "fit", "t.csv", "--out", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stderr is not None
+        begun = next(line for line in process.stderr if "moves" in line)
+        os.killpg(process.pid, signal.SIGINT)
+        told = process.stderr.read()
+    assert "of 250" in begun
+    assert process.returncode == 130
+    assert "the search ends with the best graph until now" in told
+    assert "Traceback" not in told
+    assert INTERRUPTED in (tmp_path / "o" / "result.json").read_text()
+    assert len(formats.read(tmp_path / "o" / "graph.json").edges()) > 100

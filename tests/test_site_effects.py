@@ -22,6 +22,7 @@ from polydag import (
     BayesianDiscovery,
     FederatedNotears,
     GaussianStats,
+    Graph,
     LinkedRows,
     Network,
     Notears,
@@ -137,7 +138,8 @@ def test_random_intercepts_are_linked_rows_with_one_group_for_each_party(
     apart = shifted(parts, 0.7)
     random = Parties(apart, site_effects="random")
     found = random.moments()
-    rho = compared(apart).correlation
+    rho = float(random._outcomes[0].result["correlation"])
+    assert rho == pytest.approx(in_principal_directions(apart), rel=0.05)  # squares of rows are rounded
     assert 0.1 < rho < 0.9
     whole = pd.concat(apart.values(), ignore_index=True)
     whole["party"] = [party for party, part in apart.items() for _ in range(len(part))]
@@ -147,8 +149,41 @@ def test_random_intercepts_are_linked_rows_with_one_group_for_each_party(
     np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-6)
     np.testing.assert_allclose(found.correlation, wanted.correlation, atol=1e-8)
     assert found.n == 300
-    assert random.disclosure_["round"].nunique() == 2
-    assert any("random intercept" in note for note in random.notes)
+    assert random.disclosure_["round"].nunique() == 3
+    assert any(f"correlated by {rho:.2f}" in note for note in random.notes)
+
+
+def in_principal_directions(parts: dict[str, pd.DataFrame]) -> float:
+    """The correlation of two rows of a party by the mean F statistic of the principal directions."""
+    sizes = np.array([len(part) for part in parts.values()])
+    n, k = sizes.sum(), len(sizes)
+    centred = pd.concat([part - part.mean() for part in parts.values()]).to_numpy()
+    whole = pd.concat(parts.values()).to_numpy()
+    within, total = centred.T @ centred, np.cov(whole.T) * (n - 1)
+    d, freedom = len(within), n - k
+    mean_f = np.trace(np.linalg.solve(within, total - within)) / (d * (k - 1)) * (freedom - d - 1)
+    ratio = max(mean_f - 1, 0.0) * (k - 1) / (n - (sizes**2).sum() / n)
+    return float(ratio / (1 + ratio))
+
+
+def test_random_intercepts_see_shifts_beside_the_errors_of_single_columns() -> None:
+    """A column varies much within parties if it sums up its causes; that does not hide a shift."""
+    dag = Graph(np.diag(np.full(9, 2.0), 1))
+    X = simulate.linear(dag, n=120, random_state=0)
+    rng = np.random.default_rng(1)
+    parts = {f"p{k}": X.iloc[4 * k : 4 * k + 4] + rng.normal(size=10) for k in range(30)}
+    alone = compared(parts).correlation
+    assert alone < 0.2 < 0.5 < in_principal_directions(parts)
+    used = Parties(parts, site_effects="random", privacy=OPEN)
+    found = used.moments()
+    none = Parties(parts, site_effects="none", privacy=OPEN).moments()
+    assert isinstance(found, GaussianStats)
+    assert isinstance(none, GaussianStats)
+    assert found.scatter[9, 9] < none.scatter[9, 9]
+    same = {name: part - part.mean() + X.mean() for name, part in parts.items()}
+    equal = Parties(same, site_effects="random", privacy=OPEN)
+    assert equal.moments().n == 120  # type: ignore[union-attr]
+    assert any("correlated by 0.00" in note for note in equal.notes)
 
 
 def test_interventions_are_kept_when_means_are_taken_out() -> None:

@@ -2,25 +2,31 @@
 
 SIGINT is blocked in the main thread, and so in every worker process, which inherits this: workers neither
 stop halfway nor print tracebacks. One thread receives it and wakes the main thread by another signal, whose
-handler raises `KeyboardInterrupt`. If nothing comes of it (a library may swallow the exception), or at a
-second Ctrl-C, the process ends at once. Finished pieces of a run are safe (`polydag.computing.checkpoint`).
+handler raises `KeyboardInterrupt`. A search takes it, and the run is written with the best graph until then.
+If nothing comes of it (a library may swallow the exception), or at a second Ctrl-C, the process ends at once.
+Finished pieces of a run are safe (`polydag.computing.checkpoint`).
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
+from polydag.computing.interruption import was_taken
+
 INTERRUPTED = 130
 _PATIENCE = (3.0, 10.0)  # seconds until the main thread is woken again, and until the process is ended
+_LOOK = 0.2  # seconds between two looks at what has happened
+_ENDING = "Interrupted: the search ends with the best graph until now. Press Ctrl-C again to end at once."
 _asked, _told = threading.Event(), threading.Event()
 
 
@@ -95,20 +101,27 @@ def _wait(received: int) -> None:
     assert main is not None
     for seconds in _PATIENCE:
         signal.pthread_kill(main, signal.SIGUSR1)
-        if _arrives(received, seconds):
+        if _arrives(received, seconds, unless=was_taken):
+            break
+        if was_taken():
+            print(_ENDING, file=sys.stderr, flush=True)  # noqa: T201
+            _arrives(received, None)
             break
     os._exit(INTERRUPTED)
 
 
-def _arrives(received: int, seconds: float | None) -> bool:
-    """Whether Ctrl-C is pressed within this time."""
-    end = None if seconds is None else time.monotonic() + seconds
-    while True:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if not select.select([received], [], [], left)[0]:
+def _arrives(received: int, seconds: float | None, unless: Callable[[], bool] = bool) -> bool:
+    """Whether Ctrl-C is pressed within this time, and before something else happens."""
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    while not unless():
+        left = end - time.monotonic()
+        if left <= 0:
             return False
+        if not select.select([received], [], [], min(left, _LOOK))[0]:
+            continue
         if signal.SIGINT in os.read(received, 1):
             return True
+    return False
 
 
 def _leave() -> NoReturn:

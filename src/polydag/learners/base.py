@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from polydag.arrays import Array
+from polydag.computing.interruption import require_whole
 from polydag.computing.progress import report
 from polydag.confidence import Confidence
 from polydag.data.table import Kind
@@ -150,6 +151,7 @@ class StructureLearner(Estimator, ABC):
         for number, source in enumerate(completed):
             report("imputations", number, len(completed))
             self.completed_.append(clone(self).fit(source))
+            require_whole(self.completed_[-1])
         report("imputations", len(completed), len(completed))
         found = pooled(self.completed_)
         if found.posterior is not None:

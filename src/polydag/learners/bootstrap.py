@@ -12,13 +12,13 @@ from sklearn.base import clone
 
 from polydag.arrays import Mask
 from polydag.computing.checkpoint import piece
+from polydag.computing.interruption import require_whole
 from polydag.computing.progress import report
 from polydag.computing.workers import reporting_lost_workers
 from polydag.confidence import Confidence
 from polydag.errors import UsageError
 from polydag.federated.session import one_after_the_other, packed_disclosure, unpacked_disclosure
 from polydag.learners.base import Estimator
-from polydag.learners.search.equivalence import INTERRUPTED
 from polydag.parameters import whole
 from polydag.sources import InMemory, Source, Tasks, as_source
 from polydag.sources.interface import DISCLOSED
@@ -170,6 +170,5 @@ def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:
 
 def _one(learner: Any, source: Source | Tasks, seed: np.random.SeedSequence) -> Resampled:
     model = clone(learner).fit(source.resampled(np.random.default_rng(seed)))
-    if INTERRUPTED in getattr(model, "notes_", ()):
-        raise KeyboardInterrupt  # half a search says nothing of the variability of whole ones
+    require_whole(model)  # half a search says nothing of the variability of whole ones
     return model.graph_.adjacency, getattr(model, "disclosure_", pd.DataFrame(columns=list(DISCLOSED)))

@@ -304,7 +304,8 @@ class LinkedRows(Source):
         """A first graph, learned with one strength for all columns, and each column's own given it."""
         found = self.decorrelation_
         known = None if self.knowledge is None else knowledge_masks(self.knowledge, self.table.names)
-        graph = boss(make_score("bic", family_moments(found), penalty="auto"), knowledge=known)
+        score = make_score("bic", family_moments(found), penalty="auto")
+        graph = boss(score, knowledge=known, partial=False)
         dag = consistent_extension(graph.adjacency)
         assert dag is not None  # the search stays within classes of DAGs
         return dag, strengths_given(found, dag)

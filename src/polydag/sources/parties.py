@@ -20,7 +20,7 @@ from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.methods.statistics.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
 from polydag.federated.methods.statistics.counts import COUNTS, summed_counts
-from polydag.federated.methods.statistics.moments import summed_moments
+from polydag.federated.methods.statistics.moments import CORRELATION, summed_moments
 from polydag.federated.party_data.site_comparison import Comparison
 from polydag.federated.party_data.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
 from polydag.federated.session import Outcome, one_after_the_other
@@ -76,9 +76,9 @@ class Parties(Source):
         party, which costs one row for each party but the first. Where a test finds that overall spreads
         differ, each party's rows are also divided by its own, so that none outweighs the others. With "means
         and scales" every column is scaled within each party, too. "random" gives each party a random
-        intercept for every column, with one ratio of variances for all columns; it takes a second round and
-        costs fewer rows where parties are small. "none" pools rows as they are. For labels nothing is
-        centred.
+        intercept for every column, with one ratio of variances for all columns; it takes two rounds
+        more and costs fewer rows where parties are small. "none" pools rows as they are. For labels nothing
+        is centred.
 
     Attributes
     ----------
@@ -214,7 +214,9 @@ class Parties(Source):
             )
         self._outcomes.append(outcome)
         if self.privacy.epsilon is None:
-            self._site_notes += tuple(Comparison.of(self.names, outcome.result).notes(self.site_effects))
+            compared, used = Comparison.of(self.names, outcome.result), outcome.result.get(CORRELATION)
+            correlation = None if used is None else float(used)
+            self._site_notes += tuple(compared.notes(self.site_effects, correlation))
         elif self.site_effects != "none":
             self._site_notes += (NOT_UNDER_NOISE,)
         return found

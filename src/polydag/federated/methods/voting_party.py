@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from polydag.arrays import Array
+from polydag.computing.interruption import require_whole
 from polydag.errors import DataError
 from polydag.federated.models.interface import ModelParty
 from polydag.federated.models.linear_party import require_columns
@@ -114,9 +115,11 @@ class VotingParty:
 
 def _fit(learner: Any, data: Any) -> Any:
     try:
-        return learner.fit(data)
+        fitted = learner.fit(data)
     except DataError as error:
         return error
+    require_whole(fitted)
+    return fitted
 
 
 def _edges_and_weights(fits: Sequence[Any], d: int, ask: Ask) -> dict[str, Array]:

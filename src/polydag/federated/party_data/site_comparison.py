@@ -7,9 +7,11 @@ first. A party's *overall spread* is the geometric mean of its columns' standard
 logarithm has a variance of at most `1/(2ν)` with ν degrees of freedom, whatever the correlations of the
 columns, so the test of equal overall spreads keeps its level and is on the safe side.
 
-With a mean F statistic `F̄` over the columns, `(F̄ − 1)/n₀` estimates the ratio of the variance between
-parties to that within them, from which the correlation of two rows of a party follows (the analysis of
-variance of a random intercept; `n₀` is a typical number of rows).
+With a mean F statistic `F̄`, `(F̄ − 1)/n₀` estimates the ratio of the variance between parties to that within
+them, from which the correlation of two rows of a party follows (the analysis of variance of a random
+intercept; `n₀` is a typical number of rows). Where the covariance within parties is known, the mean is over
+its principal directions. Over columns it is not: a column that sums up its causes varies much within parties,
+and a shift between parties that is large beside its own error looks small.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from polydag.stats import GaussianStats
 LEVEL = 0.05
 COSTLY = 0.1  # the share of the rows from which on the cost of centring is worth another choice
 _LARGEST = 0.98  # the correlation of two rows of a party
+_DETERMINED = 1e-9  # the variance of a direction, of the largest, below which it is a rounding error
 _LOST = 1e10  # the squared mean over the variance
 _SHOWN = 5
 _MOST_PARTIES = 1e9  # more is no count but noise
@@ -187,12 +190,31 @@ class Comparison:
     @property
     def correlation(self) -> float:
         """Of two rows of a party, by a random intercept with one ratio of variances for all columns."""
+        return self._correlation(float(self.f_statistics.mean()))
+
+    def correlation_within(self, within: GaussianStats, total: GaussianStats) -> float:
+        """The same by statistics of rows about their party's mean, and of rows as they are."""
+        spread = np.sqrt(within.scatter.diagonal())
+        varies = spread > 0
+        size = np.outer(spread[varies], spread[varies])
+        own, alike = (part.scatter[np.ix_(varies, varies)] / size for part in (within, total))
+        values, directions = np.linalg.eigh(own)
+        kept = values > _DETERMINED * values.max(initial=0.0)
+        freedom, rank = float(self.masses[3]), int(kept.sum())
+        if rank == 0 or freedom <= rank + 1:
+            return self.correlation
+        between = np.einsum("ik,ij,jk->k", directions, alike - own, directions)[kept] / values[kept]
+        # The inverse of a covariance that was estimated is too large on average, by this factor.
+        mean = float(between.mean()) * (freedom - rank - 1) / max(self.parties - 1, 1.0)
+        return self._correlation(mean)
+
+    def _correlation(self, mean_f: float) -> float:
         count, mass, squares, _ = map(float, self.masses)
         if count < 2:
             return 0.0
         # Squares were rounded: they are those of parties of the same size at least, and leave a row each.
         typical = max((mass - max(squares / mass, mass / count)) / (count - 1), 1.0)
-        ratio = max(float(self.f_statistics.mean()) - 1, 0.0) / typical
+        ratio = max(mean_f - 1, 0.0) / typical
         return min(ratio / (1 + ratio), _LARGEST)
 
     def adjustment(self, effects: str) -> Adjustment:
@@ -205,19 +227,20 @@ class Comparison:
             return Adjustment(1.0, OVERALL if self.weighted else UNCHANGED, self.log_scale)
         return Adjustment(0.0, UNCHANGED, self.log_scale)
 
-    def notes(self, effects: str) -> list[str]:
-        """The results of the tests in words, and what was done."""
+    def notes(self, effects: str, correlation: float | None = None) -> list[str]:
+        """The results of the tests in words, and what was done; with the correlation that was used."""
         if self.parties < 2:
             return []
-        return [f"{self._of_means(effects)}{self._cost(effects)}", *self._of_spreads(effects)]
+        used = self.correlation if correlation is None else correlation
+        return [f"{self._of_means(effects, used)}{self._cost(effects)}", *self._of_spreads(effects)]
 
-    def _of_means(self, effects: str) -> str:
+    def _of_means(self, effects: str, correlation: float) -> str:
         different = self._different(self.mean_p_values)
         done = {
             "none": "They were not taken out (site_effects='none')"
             + (", which can make false edges: site_effects='means' centres rows." if different else "."),
             "random": "Each party has a random intercept, which makes two of its rows correlated by "
-            f"{self.correlation:.2f}.",
+            f"{correlation:.2f}.",
         }.get(effects, "Rows were centred within each party.")
         if different:
             return f"Means differ between the {self.parties:.0f} parties {different}. {done}"
@@ -232,7 +255,7 @@ class Comparison:
             return cost
         return (
             f"{cost} With so few rows a party, site_effects='none' keeps them where the parties' means are "
-            "known to be the same, and 'random' where they differ little."
+            "known to be the same, and 'random' keeps as much of them as the parties' means allow."
         )
 
     def _of_spreads(self, effects: str) -> list[str]:

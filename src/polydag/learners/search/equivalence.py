@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from polydag import orientation
 from polydag.arrays import Mask
+from polydag.computing.interruption import INTERRUPTED
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
@@ -23,10 +24,6 @@ from polydag.sources.checked import scored_statistics, used_kinds
 from polydag.sources.interface import Source
 from polydag.stats.count_tables import bound_on_tables
 from polydag.stats.regimes import standardized
-
-INTERRUPTED = (
-    "The search was interrupted: the graph is the best until then, not where the search would have ended."
-)
 
 
 class Found(Protocol):

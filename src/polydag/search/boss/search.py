@@ -22,6 +22,7 @@ import numpy as np
 
 from polydag import orientation
 from polydag.arrays import Mask
+from polydag.computing import interruption
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
 from polydag.scores.penalty import Penalty
@@ -66,6 +67,7 @@ def boss(
     knowledge: Masks | None = None,
     max_parents: int | None = None,
     screen: bool | None = None,
+    partial: bool = True,
 ) -> BOSSResult:
     """Search over orders of the variables.
 
@@ -82,6 +84,8 @@ def boss(
     screen : bool, optional
         Whether two variables may be joined only if one edge between them would gain in the empty graph; by
         default where columns outnumber rows, as in `ges`.
+    partial : bool
+        Whether Ctrl-C ends the search with the best class until then. Otherwise it is passed on.
 
     References
     ----------
@@ -105,6 +109,9 @@ def boss(
     try:
         _from_all_starts(climber)
     except KeyboardInterrupt:
+        if not partial:
+            raise
+        interruption.take()
         found, complete = climber.so_far(), False
     else:
         found, complete = climber.best, True

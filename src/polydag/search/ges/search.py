@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polydag.arrays import Mask
+from polydag.computing import interruption
 from polydag.errors import UsageError
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
@@ -115,6 +116,7 @@ def ges(
             if knowledge is not None:
                 climber.alternate(climber.from_free_search())
     except KeyboardInterrupt:
+        interruption.take()
         found, complete = climber.so_far(), False
     else:
         found, complete = climber.best, True

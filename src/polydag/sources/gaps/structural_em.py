@@ -55,7 +55,7 @@ def expected_counts(start: CountTables, ask: Callable[[Network], CountTables], *
     counts, seen = start, set()
     for turn in range(1, max_turns + 1):
         bound, _ = bound_on_tables("max_parents", None, counts)
-        found = boss(make_score("bdeu", counts), max_parents=bound)
+        found = boss(make_score("bdeu", counts), max_parents=bound, partial=False)
         dag = consistent_extension(found.adjacency)
         assert dag is not None  # the search stays within classes of DAGs
         families = families_of(dag)

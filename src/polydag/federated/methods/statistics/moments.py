@@ -4,9 +4,10 @@ The sum of the parties' statistics about a common centre is that of the pooled r
 pooling, once each party has adjusted its rows for `site_effects`. What it takes to compare the parties is
 part of the same sum. The centre is zero, and one round suffices. Sums of squares about zero lose digits where
 means are large compared to standard deviations; only where more than four digits are lost, a second round is
-about the means. A random intercept takes a second round too, since its size follows from the first. Rows that
-are linked within a party come decorrelated: their mean is a generalised least-squares one, and what it weighs
-(`mass`, the number of rows where these are independent) is summed beside their number.
+about the means. A random intercept takes two rounds more: its size follows from the scatter of rows as they
+are and about their party's mean. Rows that are linked within a party come decorrelated: their mean is a
+generalised least-squares one, and what it weighs (`mass`, the number of rows where these are independent) is
+summed beside their number.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ from polydag.errors import DataError, UsageError
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.party_data.regimes import known_regimes, regime_label, require_rows
 from polydag.federated.party_data.site_comparison import Comparison, comparison_shapes
-from polydag.federated.party_data.site_effects import OVERALL, RANDOM_UNDER_INTERVENTION, Adjustment
+from polydag.federated.party_data.site_effects import (
+    OVERALL,
+    RANDOM_UNDER_INTERVENTION,
+    UNCHANGED,
+    Adjustment,
+)
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study
 from polydag.privacy.settings import Privacy
 from polydag.stats import GaussianStats, Regimes
 
+TOTAL, CORRELATION = "total", "correlation"
 _LOST = 1e4  # the squared mean over the variance, the factor by which rounding errors about zero are larger
 Statistics = dict[frozenset[str], GaussianStats]
 
@@ -90,9 +97,8 @@ class Moments:
             none = np.zeros(len(self.names))
             centre = np.array([means.get(targets, none) for targets in self.regimes])
             return self._about(centre, compared.mean, adjustment)
-        if self.site_effects == "random" and adjustment.correlation == 0 < compared.correlation:
-            reference = state["reference"] + compared.mean
-            return self._about(reference[None], reference, compared.adjustment("random"))
+        if self.site_effects == "random" and CORRELATION not in state:
+            return self._random_intercept(state, next(iter(stats.values())), compared)
         stats = self._in_common_units(stats, total.arrays, compared)
         if list(stats) == [frozenset()]:  # the means that were taken out
             (part,) = stats.values()
@@ -101,12 +107,27 @@ class Moments:
         variance = np.maximum(reduce(add, stats.values()).covariance.diagonal(), 0.0)
         arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
         arrays |= compared.arrays
+        if CORRELATION in state:
+            arrays[CORRELATION] = state[CORRELATION]
         for targets, part in stats.items():
             label = regime_label(targets)
             arrays[f"rows[{label}]"] = np.array([part.n, part.mass])
             arrays[f"mean[{label}]"] = part.mean
             arrays[f"scatter[{label}]"] = part.scatter
         return state, Answer(arrays)
+
+    def _random_intercept(self, state: State, part: GaussianStats, compared: Comparison) -> tuple[State, Ask]:
+        """Ask for the rows about their party's mean after the rows as they are, then for what follows."""
+        if TOTAL not in state:
+            reference = state["reference"] + compared.mean
+            centred = Adjustment(1.0, UNCHANGED, compared.log_scale)
+            more, ask = self._about(np.zeros((1, len(self.names))), reference, centred)
+            return {**more, TOTAL: part.scatter}, ask
+        whole = replace(part, scatter=state[TOTAL])
+        correlation = compared.correlation_within(part, whole)
+        adjustment = Adjustment(correlation, UNCHANGED, compared.log_scale)
+        more, ask = self._about(state["reference"][None], state["reference"], adjustment)
+        return {**more, CORRELATION: np.array(correlation)}, ask
 
     def _in_common_units(self, stats: Statistics, arrays: Arrays, compared: Comparison) -> Statistics:
         """Statistics of rows that were divided by spreads, times the typical ones."""
