@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-import test_federated_methods
 import test_federated_settings
 import test_learners
+import test_method_contract
 import test_parties
 import test_scores
 import test_studies
@@ -40,6 +40,7 @@ from polydag.stats import GaussianStats
 from polydag.studies import PartiesConfig, TableConfig, run
 from test_federated_settings import parts  # noqa: F401  (fixtures of the contract tests)
 from test_learners import dag  # noqa: F401
+from test_method_contract import tables  # noqa: F401
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LEARNER, SCORE, METHOD = "sort-regress", "hannan-quinn", "averaging"
@@ -202,15 +203,9 @@ def hospitals() -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.usefixtures("_method")
-@pytest.mark.parametrize(
-    "test",
-    [
-        test_federated_methods.test_knowledge_is_honoured,
-        test_federated_methods.test_the_odd_party_is_named_though_it_comes_first,
-    ],
-)
-def test_the_method_keeps_the_contract(test: Callable[..., None], hospitals: dict[str, pd.DataFrame]) -> None:
-    test(method=METHOD, rows=pd.concat(list(hospitals.values()), ignore_index=True))
+@pytest.mark.parametrize("test", contract(test_method_contract, "method"))
+def test_the_method_keeps_the_contract(test: Callable[..., None], tables: dict[str, pd.DataFrame]) -> None:  # noqa: F811
+    test(method=METHOD, tables=tables)
 
 
 @pytest.mark.usefixtures("_method")

@@ -194,9 +194,9 @@ def test_scores_are_resolved_by_name_and_kind() -> None:
     assert resolve("auto", "mixed").name == resolve("dg", "labels").name == "dg"
     assert resolve("hq", "numbers").options["weight"].help == "how much a parameter costs"
     assert kind_of("auto") is None
-    assert known_scores("labels") == ["bdeu", "bds", "k2", "jeffreys", "discrete-bic"]
+    assert {"bdeu", "bds", "k2", "jeffreys", "discrete-bic"} <= set(known_scores("labels"))
     with pytest.raises(
-        UsageError, match="bdeu is for labels, but the data are numbers: use bic, bge, plain-hq or hq"
+        UsageError, match=r"bdeu is for labels, but the data are numbers: use bic, bge, .*plain-hq or hq"
     ):
         resolve("bdeu", "numbers")
     with pytest.raises(UsageError, match="bic is for numbers, but the data are columns of numbers"):

@@ -272,7 +272,7 @@ def test_a_node_is_scored_by_the_rows_that_did_not_set_it(name: str, seed: int) 
     assert score.targets == (frozenset(), frozenset({1}), frozenset({0, 2}))
     parts = list(data.parts.values())
     usable = {0: parts[0] + parts[1], 1: parts[0] + parts[2], 3: parts[0] + parts[1] + parts[2]}
-    if name in DISCRETE:  # a level counts wherever it was seen
+    if kind_of(name) == "labels":  # a level counts wherever it was seen
         whole = usable[3]
         usable = {
             k: v.with_levels(dict(zip(whole.names, whole.levels, strict=True))) for k, v in usable.items()

@@ -87,7 +87,6 @@ def make_score(name: str, statistics: Any, **options: Any) -> Score:
     **options
         Options of the score: `penalty` (bic, dg, cg), `alpha_mu`, `alpha_w`, `prior_matrix` (bge),
         `equivalent_sample_size` (bdeu, bds).
-        `equivalent_sample_size` (bdeu, bds).
     """
     return _spec(name).make(statistics, **options)
 

@@ -52,6 +52,14 @@ def statistics_of(table: Any) -> GaussianStats | Regimes[GaussianStats]:
     return GaussianStats.from_data(getattr(table, "frame", table))
 
 
+def moments_of(table: Any) -> GaussianStats:
+    """The moments of a table, for methods that do not use interventions."""
+    found = statistics_of(table)
+    if isinstance(found, Regimes):
+        raise UsageError("this method does not use interventions. Use admm, or leave them out.")
+    return found
+
+
 def frame_of(table: Any) -> Any:
     """The rows of a table as they are."""
     if callable(getattr(table, "rows", None)) and not is_statistics(table):
