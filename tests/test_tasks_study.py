@@ -78,7 +78,7 @@ def test_again_from_the_configuration(clinics: dict[str, pd.DataFrame]) -> None:
     words = ["--set", "transfer=theorem1", "--set", "max_parents=2", "--seed", "3"]
     code, said = invoke("fit", "--as", "tasks", "controls.csv", "patients.csv", *words, "--out", "a")
     assert code == 0, said
-    assert "differences.csv) are of the kind: joint" in said
+    assert "Probabilities of differences are joint" in said
     code, said = invoke("fit", "--config", "a/config.toml", "--out", "b", "--format", "json")
     assert code == 0, said
     assert json.loads(said)["settings"]["transfer"] == "theorem1"

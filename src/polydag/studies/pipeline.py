@@ -170,9 +170,7 @@ def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, .
         )
     if found == "labels":
         return {}, ()
-    return {"criterion": "bge"}, (
-        "All columns are numbers: the score is bge. Cut them into levels with --discretize.",
-    )
+    return {"criterion": "bge"}, ("All columns are numbers: the score is bge.",)
 
 
 def _idle_jobs(plan: Plan) -> tuple[str, ...]:

@@ -7,12 +7,18 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from polydag.confidence import Confidence
+from polydag.posterior.transfer.differences import JOINT, POOLED, PRODUCT
 from polydag.studies.findings.interface import Findings
 from polydag.studies.findings.posterior import LIKELY, edge_table, listed, traces_table, undirected
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_BASES = {
+    JOINT: "are joint: they take into account what the tasks have in common, and what few rows cannot show",
+    PRODUCT: "are products of the tasks' own probabilities, which take a lack of rows for a difference",
+    POOLED: "are zero, because all tasks were given one network",
+}
 _LISTED_TASKS = 5  # with more tasks, notes are about their mean
 _LISTED_UNSURE = 3  # connections that another task has too few rows to show
 _MENTIONED = 0.005  # probability of a way of being related, below which it is not mentioned
@@ -108,7 +114,7 @@ def _sentences(model: Any, source: Any) -> tuple[str, ...]:
     sentences += _strengths(model)
     where = "connections.csv; of directed edges, differences.csv"
     basis = "".join(table["basis"].iloc[:1])
-    kind = f"Probabilities of differences ({where}) are of the kind: {basis}."
+    kind = f"Probabilities of differences {_BASES.get(basis, '')} ({where})."
     return (*sentences, *_permuted(model, source), *_undirected(model), *([kind] if basis else []))
 
 
