@@ -96,10 +96,10 @@ def _fall(
     """By how much the log odds fall without some rows of task k."""
     kept = np.ones(len(frame))
     kept[list(where)] = 0.0
-    task = model.tasks_[k]
-    table, together = model.scores_with(task, _weighted(model.statistics_of(task), frame, kept))
-    change = _change(own, table.scores)
-    both = np.zeros_like(change) if pooled is None else _change(pooled, together.scores)
+    scores = model.task_scores_
+    without = scores.replaced(k, _weighted(scores.stats[k], frame, kept))
+    change = _change(own, without.own[k].scores)
+    both = np.zeros_like(change) if pooled is None else _change(pooled, without.pooled((0, 1)).scores)
     return odds.log_odds - odds.without(k, change, both)
 
 

@@ -18,8 +18,9 @@ from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
 from polydag.learners.posterior.power import found_share
+from polydag.learners.posterior.task_scores import TaskScores
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
-from polydag.posterior import edge_probabilities, exact_posterior, family_table, with_prior
+from polydag.posterior import edge_probabilities, exact_posterior, with_prior
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.subset_lattice import fits, require_fit
 from polydag.posterior.families.priors import certain_edges
@@ -52,10 +53,9 @@ from polydag.posterior.transfer.related_families import related_families
 from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.shared_strengths import SharedStrengths
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
-from polydag.scores import Score, kind_of
+from polydag.scores import kind_of
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks
-from polydag.stats.regimes import standardized
 
 TRANSFERS = ("learned", "family", "theorem1", "none", "pool")
 
@@ -147,6 +147,8 @@ class MultitaskDiscovery(StructureLearner):
         With "learned" and joint probabilities, how each variable depends on its parents in all tasks: `same`,
         the probability of the same parents and the same strengths, or of no parents; `other strengths`, that
         of the same parents only; `other parents`, that tasks differ in the parents themselves.
+    task_scores_ : TaskScores
+        With "learned", the scores of each task's families.
     graph_ : Graph
         The same of the mean probabilities over the tasks.
     candidates_ : DataFrame
@@ -188,6 +190,7 @@ class MultitaskDiscovery(StructureLearner):
     relatedness_: pd.DataFrame
     ways_: dict[str, float]
     mechanisms_: pd.DataFrame
+    task_scores_: TaskScores
 
     def __init__(
         self,
@@ -405,13 +408,12 @@ class MultitaskDiscovery(StructureLearner):
     ) -> Differences:
         """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
         names, first = plain[0].names, plain[0]
-        none = first.with_scores(np.zeros_like(first.scores))
-        prior = with_prior(none, self.structure_prior, edge_prior=edge_prior, masks=masks)
-        allowed = with_prior(none, "uniform", masks=masks)
+        kind = kind_of(self.criterion) or "numbers"
+        tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, masks, self.n_jobs)
+        self.task_scores_ = tasks
+        prior = with_prior(tasks.none, self.structure_prior, edge_prior=edge_prior, masks=masks)
+        allowed, scores, memory = tasks.allowed, tasks.own, self._memory()
         ruled_out = not np.isfinite(allowed.scores).all()
-        scores = [t.with_scores(t.scores + allowed.scores) for t in plain]
-        pool, memory = partial(self._pooled_members, stats, plain, masks), self._memory()
-        self._tables, self._allowed, self._masks = plain, allowed, masks
         normal = [allowed] if ruled_out else ()
         size = (first.candidates.shape[1], first.max_parents)
         fit = joint_fits(first.n, len(plain), first.max_parents, memory)
@@ -420,7 +422,7 @@ class MultitaskDiscovery(StructureLearner):
                 by_chains = RelatedChains(
                     prior,
                     scores,
-                    pool,
+                    tasks.pooled,
                     self.chains,
                     normal=normal,
                     n_jobs=self.n_jobs,
@@ -442,7 +444,7 @@ class MultitaskDiscovery(StructureLearner):
             self.relatedness_ = self._by_task(relatedness)
             return self._separate(tables, names, one_for_all=False)
         learner = Relatedness(
-            prior, scores, pool, normal=normal, strengths=self._strengths(first, stats),
+            prior, scores, tasks.pooled, normal=normal, strengths=self._strengths(first, stats),
             n_jobs=self.n_jobs, memory=memory,
         )  # fmt: skip
         found = learner.learn()
@@ -463,23 +465,6 @@ class MultitaskDiscovery(StructureLearner):
         ]
         return from_related(names, self.tasks_, found)
 
-    def statistics_of(self, task: int | str) -> Any:
-        """The statistics that a task was learned from."""
-        return self._statistics_by_task[self.number(task)]
-
-    def scores_with(self, task: int | str, stats: Any) -> tuple[FamilyTable, FamilyTable]:
-        """The scores of families if a task had other statistics: the task's, and all rows' as one population.
-
-        After a fit with "learned"; without structure prior, and `-inf` where families are ruled out.
-        """
-        k = self.number(task)
-        all_stats, tables = list(self._statistics_by_task), list(self._tables)
-        all_stats[k] = stats
-        score, like = posterior_score(self, stats), self._tables[k]
-        tables[k] = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=self.n_jobs)
-        own = tables[k].with_scores(tables[k].scores + self._allowed.scores)
-        return own, self._pooled_table(all_stats, tables, self._masks)
-
     def _strengths(self, table: FamilyTable, stats: list[Any]) -> SharedStrengths | None:
         """How tasks may share strengths in part; for labels scored by BDeu, and more than two tasks."""
         if self.criterion != "bdeu" or len(stats) < 3:
@@ -493,26 +478,6 @@ class MultitaskDiscovery(StructureLearner):
 
     def _by_task(self, values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, index=list(self.tasks_), columns=list(self.tasks_))
-
-    def _pooled_members(
-        self, stats: list[Any], tables: list[FamilyTable], masks: Masks, members: Sequence[int]
-    ) -> FamilyTable:
-        return self._pooled_table([stats[k] for k in members], [tables[k] for k in members], masks)
-
-    def _pooled_table(self, stats: list[Any], tables: list[FamilyTable], masks: Masks) -> FamilyTable:
-        """The scores of some tasks' rows as those of one population.
-
-        Numbers are standardised within each task, so that means and scales, which studies and units change,
-        say nothing about populations: without any edges, one population is as probable as several.
-        """
-        if kind_of(self.criterion) == "labels":
-            score = posterior_score(self, pooled(stats))
-            return _family_table(score, tables[0], masks, self.n_jobs)
-        numbers = kind_of(self.criterion) == "numbers"
-        whole = pooled([standardized(part) if numbers else part for part in stats])
-        table = _family_table(posterior_score(self, whole, as_given=True), tables[0], masks, self.n_jobs)
-        margins = sum(t.scores[:, 0] for t in tables) - table.scores[:, 0]
-        return table.with_scores(table.scores + margins[:, None])
 
     def _joint(
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
@@ -580,11 +545,6 @@ class MultitaskDiscovery(StructureLearner):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def _family_table(score: Score, like: FamilyTable, masks: Masks, n_jobs: int) -> FamilyTable:
-    found = family_table(score, like.max_parents, candidates=like.candidates, n_jobs=n_jobs)
-    return with_prior(found, "uniform", masks=masks)
 
 
 def _histories(tasks: Sequence[str], posteriors: Sequence[Posterior]) -> list[dict[str, Any]]:

@@ -27,8 +27,9 @@ from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
 from polydag.posterior.memory import usable_memory
 from polydag.posterior.orders.sampler import OrderSampler
 from polydag.posterior.orders.search import UNREPLICATED, find_starts
-from polydag.posterior.transfer.common_network import JointEdges, one_table
+from polydag.posterior.transfer.common_network import one_table
 from polydag.posterior.transfer.draws import TaskPosterior
+from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.related_families import FamilyEvidence, unmerged
 from polydag.posterior.transfer.relatedness import (
     DROPPED,

@@ -20,9 +20,10 @@ from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.sampler import Info, Record
 from polydag.posterior.orders.space import random_order
-from polydag.posterior.transfer.common_network import Deviations, JointEdges
+from polydag.posterior.transfer.common_network import Deviations
 from polydag.posterior.transfer.draws import picked
 from polydag.posterior.transfer.family import require_alike, subset_tables
+from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.relatedness import ONE, RELATED, RELATED_OWN, SAME, SAME_OWN
 
 WAYS = (ONE, SAME, SAME_OWN, RELATED, RELATED_OWN)

@@ -33,45 +33,11 @@ from polydag.posterior.memory import require_memory, usable_memory
 from polydag.posterior.threads import jobs, run
 from polydag.posterior.transfer.draws import SetsInside, draw_networks, picked
 from polydag.posterior.transfer.family import require_alike, subset_tables
+from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.theorem1 import by_edge
 
 _LEFT_OUT = 1e-6  # probability that sets of predecessors may have together that are left out
 _PATIENCE = 300.0  # seconds beyond which joint sums are not chosen automatically
-
-
-@dataclass(frozen=True, eq=False)
-class JointEdges:
-    """Joint probabilities of the edges of some tasks; `[i, j]` is about `i -> j`.
-
-    Attributes
-    ----------
-    log_evidence : float
-        Of all tasks' rows, with a normalised prior of networks.
-    edges : array of shape (tasks, n, n)
-        That the edge is in each task.
-    together : array of shape (tasks, tasks, n, n)
-        That it is in both of two tasks.
-    unique : array of shape (tasks, n, n)
-        That it is in this task and in no other of them.
-    shared, some : arrays of shape (n, n)
-        That it is in all tasks, in at least one.
-    alike : array of shape (n, sets)
-        That all tasks have these parents of a variable, and the same parameters.
-    equal : array of shape (n, sets)
-        That all tasks have these parents, with the same parameters or not.
-    families : array of shape (tasks, n, sets)
-        The probability of each parent set of each variable in each task.
-    """
-
-    log_evidence: float
-    edges: Array
-    together: Array
-    unique: Array
-    shared: Array
-    some: Array
-    alike: Array
-    equal: Array
-    families: Array
 
 
 def prior_evidence(prior: FamilyTable) -> float:

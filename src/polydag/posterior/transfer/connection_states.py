@@ -19,7 +19,7 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.transfer.common_network import JointEdges
+from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.relatedness import Relatedness, concentrations
 
 FORWARD, BACKWARD, NONE, ANY = "forward", "backward", "none", "any"

@@ -20,7 +20,7 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.posterior.probabilities import either_way
-from polydag.posterior.transfer.common_network import JointEdges
+from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.theorem1 import Joint
 

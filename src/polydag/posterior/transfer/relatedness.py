@@ -14,27 +14,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from polydag.arrays import Array, Index, Mask
+from polydag.arrays import Array, Mask
 from polydag.computing.progress import report
 from polydag.posterior.dags.drawing import check_count, dags_by_orders
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.probabilities import either_way
 from polydag.posterior.transfer.common_network import (
     CommonNetwork,
     Deviations,
-    JointEdges,
     one_network,
     one_table,
     prior_evidence,
 )
 from polydag.posterior.transfer.draws import packed, picked
 from polydag.posterior.transfer.family import subset_tables
+from polydag.posterior.transfer.joint_edges import (
+    JointEdges,
+    averaged,
+    in_order,
+    independent,
+    repeated,
+    with_connections,
+)
 from polydag.posterior.transfer.shared_strengths import Shared, SharedStrengths
 
 if TYPE_CHECKING:
@@ -264,12 +269,12 @@ class Relatedness:
         tables = [self.tasks[k] for k in members]
         if way == ONE:
             assert pool is not None
-            return _repeated(one_network(self.prior, [pool], None, self.log_prior, self.n_jobs), len(members))
+            return repeated(one_network(self.prior, [pool], None, self.log_prior, self.n_jobs), len(members))
         some = self._some_share(members) if way == SAME else None
         if some is None:
             return one_network(self.prior, tables, pool, self.log_prior, self.n_jobs)
         found = one_network(self.prior, [some.together], None, self.log_prior, self.n_jobs)
-        return replace(_repeated(found, len(members)), alike=found.equal * some.all_alike)
+        return replace(repeated(found, len(members)), alike=found.equal * some.all_alike)
 
     def _with_alike(self, found: JointEdges, members: tuple[int, ...], way: str) -> JointEdges:
         some = self._some_share(members) if way == RELATED else None
@@ -338,7 +343,7 @@ def averaged_over_groups(
     shares = {way: value / pairs if pairs else 0.0 for way, value in ways.items()}
     order = np.argsort(tree.members)
     networks = RelatedNetworks(learner, tree)
-    return Related(_sorted(edges, order), _sorted(connections, order), relatedness, shares, tree, networks)
+    return Related(in_order(edges, order), in_order(connections, order), relatedness, shares, tree, networks)
 
 
 def _mixed(
@@ -353,21 +358,21 @@ def _mixed(
     `reach[c]` is the probability of a concentration and that this group matters.
     """
     if not group.branches:
-        return _both(joint(group.members, "alone"))
+        return with_connections(joint(group.members, "alone"))
     together, apart = float(reach @ group.together), reach * (1.0 - group.together)
     total, size = float(reach.sum()), len(group.members)
     parts = []
     for way, share in group.ways.items():
         ways[way] += together * share * size * (size - 1) / 2
         if together * share > NEGLIGIBLE:
-            parts.append((together * share / total, _both(joint(group.members, way))))
+            parts.append((together * share / total, with_connections(joint(group.members, way))))
     where = list(group.members)
     relatedness[np.ix_(where, where)] += together * ~np.eye(size, dtype=bool)
     if apart.sum() > NEGLIGIBLE or not parts:
         first, second = (_mixed(branch, apart, joint, relatedness, ways) for branch in group.branches)
-        both = (_independent(first[0], second[0]), _independent(first[1], second[1]))
+        both = (independent(first[0], second[0]), independent(first[1], second[1]))
         parts.append((float(apart.sum()) / total, both))
-    return _averaged([(w, both[0]) for w, both in parts]), _averaged([(w, both[1]) for w, both in parts])
+    return averaged([(w, both[0]) for w, both in parts]), averaged([(w, both[1]) for w, both in parts])
 
 
 def _drawn_groups(
@@ -472,72 +477,3 @@ def total(logs: Array) -> float:
 
 def _hopeless(group: Group) -> bool:
     return bool(group.branches) and float(group.together.max()) < math.exp(_HOPELESS)
-
-
-def _repeated(found: JointEdges, K: int) -> JointEdges:
-    """One network for all of K tasks."""
-    P = found.shared
-    return JointEdges(
-        found.log_evidence,
-        np.array([P] * K),
-        np.broadcast_to(P, (K, K, *P.shape)),
-        np.zeros((K, *P.shape)),
-        P,
-        P,
-        found.equal,
-        found.equal,
-        np.repeat(found.families, K, axis=0),
-    )
-
-
-def _both(found: JointEdges) -> tuple[JointEdges, JointEdges]:
-    """The same of edges, and of connections, for tasks that share an order: edges exclude their reverses."""
-
-    def either(P: Array) -> Array:
-        return np.triu(either_way(P), 1)
-
-    return found, replace(
-        found,
-        edges=either(found.edges),
-        together=either(found.together),
-        unique=either(found.unique),
-        shared=either(found.shared),
-        some=either(found.some),
-    )
-
-
-def _sorted(found: JointEdges, order: Index) -> JointEdges:
-    return replace(
-        found,
-        edges=found.edges[order],
-        together=found.together[np.ix_(order, order)],
-        unique=found.unique[order],
-        families=found.families[order],
-    )
-
-
-def _independent(first: JointEdges, second: JointEdges) -> JointEdges:
-    """Two groups that know nothing of each other."""
-    edges = np.concatenate([first.edges, second.edges])
-    a, K = len(first.edges), len(edges)
-    together = np.empty((K, K, *edges.shape[1:]))
-    together[:a, :a], together[a:, a:] = first.together, second.together
-    across = first.edges[:, None] * second.edges[None]
-    together[:a, a:], together[a:, :a] = across, np.swapaxes(across, 0, 1)
-    return JointEdges(
-        first.log_evidence + second.log_evidence,
-        edges,
-        together,
-        np.concatenate([first.unique * (1 - second.some), second.unique * (1 - first.some)]),
-        first.shared * second.shared,
-        1.0 - (1 - first.some) * (1 - second.some),
-        np.zeros_like(first.alike),
-        first.equal * second.equal,
-        np.concatenate([first.families, second.families]),
-    )
-
-
-def _averaged(parts: Sequence[tuple[float, JointEdges]]) -> JointEdges:
-    total = sum(weight for weight, _ in parts)
-    fields = [field.name for field in dataclass_fields(JointEdges)]
-    return JointEdges(*(sum(w / total * getattr(j, field) for w, j in parts) for field in fields))
