@@ -70,3 +70,8 @@ def test_tables_that_differ_in_units_or_spelling() -> None:
     assert "'F' = 'female'" in said(first, second)
     assert written_differently(["F", "M", " m", "female"]) == [["M", " m"], ["F", "female"]]
     assert written_differently(["low", "mid", "high"]) == []
+
+
+def test_columns_that_are_to_be_left_out_are_in_no_tier() -> None:
+    rows = clean().rename(columns={"rate": "age"}).assign(patient_id=np.arange(200), hospital="north")
+    assert 'tiers = [["age"], ["chol", "st", "ward"]]' in said(rows)

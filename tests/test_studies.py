@@ -133,6 +133,8 @@ def test_what_auto_chose_is_said_and_recorded(tmp_path: Path, monkeypatch: pytes
     result = run(config)
     assert result.config.method == "boss"
     assert result.notes[0].startswith("Method auto chose boss for ")
+    assert "with the score bic for numbers and the penalty of the extended BIC: of the" in result.notes[0]
+    assert "columns: of the" in run(dataclasses.replace(config, settings={"penalty": 2.0})).notes[0]
     assert run(result.config).graph == result.graph
     monkeypatch.setattr("polydag.data.method_choice.PATIENCE", 0.0)
     quick = run(config)

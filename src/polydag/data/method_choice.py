@@ -21,8 +21,8 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(*, d: int, n: float) -> Choice:
-    """The method that learns one graph from `d` columns and `n` rows.
+def choose(*, d: int, n: float, score: str = "") -> Choice:
+    """The method that learns one graph from `d` columns and `n` rows; `score` says how it scores them.
 
     Examples
     --------
@@ -30,12 +30,13 @@ def choose(*, d: int, n: float) -> Choice:
     'boss'
     """
     seconds = {cost.method: cost.seconds for cost in estimates(d, n)}
+    columns = f"{d} columns{score and f', with {score}'}"
     if seconds["boss"] <= PATIENCE:
         why = "of the searches that do not depend on units, it makes the fewest errors"
-        return Choice("boss", f"Method auto chose boss for {d} columns: {why}.")
+        return Choice("boss", f"Method auto chose boss for {columns}: {why}.")
     instead = f"boss would take about {_duration(seconds['boss'])} (--method boss)"
     takes = f"; ges takes about {_duration(seconds['ges'])}" if seconds["ges"] > PATIENCE else ""
-    return Choice("ges", f"Method auto chose ges for {d} columns: {instead}{takes}.")
+    return Choice("ges", f"Method auto chose ges for {columns}: {instead}{takes}.")
 
 
 def _duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.held_out import HeldOutScore
 from polydag.parameters import Constraint
+from polydag.scores.registry import usual
 from polydag.sources.interface import Source
 
 
@@ -56,7 +57,7 @@ class AutoDAG(HeldOutScore, StructureLearner):
     def _fit(self, source: Source) -> None:
         from polydag.learners.registry import LEARNERS  # which names this learner, too
 
-        choice = choose(d=len(source.names), n=source.n)
+        choice = choose(d=len(source.names), n=source.n, score=usual(source.contents))
         learner = LEARNERS[choice.method](knowledge=self.knowledge, random_state=self.random_state).fit(
             source
         )

@@ -75,6 +75,13 @@ def resolve(name: str, kind: Kind) -> ScoreSpec:
     return spec
 
 
+def usual(kind: Kind) -> str:
+    """In words: the score that "auto" stands for, and its penalty if it has one."""
+    spec = _spec(DEFAULTS[kind])
+    penalty = " and the penalty of the extended BIC" if "penalty" in spec.options else ""
+    return f"the score {spec.name} for {_COLUMNS[kind]}{penalty}"
+
+
 def make_score(name: str, statistics: Any, **options: Any) -> Score:
     """A score by its name.
 

@@ -129,7 +129,10 @@ def _require_two_rows(n: float) -> None:
 def _require_levels(levels: Mapping[str, Sequence[object]], n: float) -> None:
     """Raise for constant columns, and for those with fewer than two rows per label."""
     if single := [name for name, own in levels.items() if len(own) < 2]:
-        raise DataError(f"Column {', '.join(single)} has only one level: it is constant. Leave it out.")
+        leave = f"--exclude {shlex.quote(','.join(single))}"
+        raise DataError(
+            f"Column {', '.join(single)} has only one level: it is constant. Leave it out ({leave})."
+        )
     for name, own in levels.items():
         if len(own) > MAX_LEVELS and 2 * len(own) > n:
             such = ", ".join(repr(level)[:24] for level in own[:2])

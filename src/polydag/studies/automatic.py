@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polydag.studies.config.shapes import AUTO, Config
 
@@ -31,8 +32,24 @@ def by_data(config: C, inputs: Inputs) -> tuple[C, tuple[str, ...]]:
     from polydag.studies.data.linking import variables
 
     table = next(iter(inputs.tables.values()))
-    method, reason = _of_options(config) or choose(d=len(variables(config, table.names)), n=inputs.n)
+    names = variables(config, table.names)
+    decided = _of_options(config)
+    method, reason = decided or choose(d=len(names), n=inputs.n, score=_score(config, table, names))
     return dataclasses.replace(config, method=method), (reason,)
+
+
+def _score(config: Config, table: Any, names: Sequence[str]) -> str:
+    """In words: the score of the columns; nothing where the person has chosen one, or its penalty."""
+    from polydag.scores.registry import usual
+
+    kinds = getattr(table, "kinds", None)
+    if kinds is None or {"criterion", "penalty"} & set(config.settings):
+        return ""
+    found = {kinds[name] for name in names}
+    if found == {"continuous"}:
+        return usual("numbers")
+    by_moments = config.is_linked or config.missing == "testwise"
+    return usual("labels" if found == {"discrete"} and not by_moments else "mixed")
 
 
 def _of_options(config: Config) -> tuple[str, str] | None:

@@ -88,7 +88,7 @@ def column_hints(table: Table) -> Iterator[Finding]:
 
 def _tiers(table: Table) -> Iterator[Finding]:
     first = [name for name in table.names if _comes_first(name)]
-    rest = [name for name in table.names if name not in first]
+    rest = [name for name in table.names if name not in first and not _is_of_no_use(table, name)]
     if not first or not rest:
         return
     tiers = ", ".join(
@@ -101,6 +101,11 @@ def _tiers(table: Table) -> Iterator[Finding]:
         f"say so in a file such as first.toml, with the line tiers = [{tiers}], and add --knowledge "
         "first.toml",
     )
+
+
+def _is_of_no_use(table: Table, name: str) -> bool:
+    """Whether it is proposed to leave the column out."""
+    return table.frame[name].nunique() < 2 or any(_identifier(table, name))
 
 
 def _identifier(table: Table, name: str) -> Iterator[Finding]:
