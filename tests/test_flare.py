@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import doctest
 import json
 import os
 import random
+import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -47,11 +50,21 @@ class FlareProcesses(Processes):
         transport = ("--transport", "nvflare", "--server", "localhost", "--port", self.port)
         polydag(*init, *transport, "--seed", 3, *options)
 
+    @classmethod
+    def of_study(cls, folder: Path) -> FlareProcesses:
+        """The processes of a study that was made by other means."""
+        found = cls.__new__(cls)
+        found.folder, found.running = folder, {}
+        return found
+
     def start(self, who: str) -> None:
         words = ["coordinator", "run", "study"]
         if who != "coordinator":
             words = ["site", "start", f"kit-{who}", "--data", str(self.files[who]), "--home", f"home-{who}"]
             words += ["--approve", "always", "--solvable"]
+        self.enter(who, words)
+
+    def enter(self, who: str, words: list[str]) -> None:
         self.running[who] = subprocess.Popen(
             [sys.executable, "-m", "polydag", *words],
             cwd=self.folder,
@@ -107,10 +120,29 @@ def weights(run: Path) -> np.ndarray:
     return np.atleast_1d(rows["weight"])
 
 
-def test_three_sites_and_a_server_over_tls_find_the_graph_of_one_process(tmp_path: Path) -> None:
-    with FlareProcesses(tmp_path) as processes:
-        processes.start_all()
-        shown = b""
+def written(page: Path) -> tuple[str, list[tuple[str, list[str]]]]:
+    """The Python of a page, and its shell commands with the terminals in which they are entered."""
+    text = page.read_text(encoding="utf-8")
+    python = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    source = "".join(each.source for part in python for each in doctest.DocTestParser().get_examples(part))
+    shell = re.findall(r'^```bash title="(\w+)"\n(.*?)\n```$', text, re.M | re.S)
+    return source, [(terminal, shlex.split(line)) for terminal, line in shell]
+
+
+def test_the_tutorial_finds_the_graph_of_one_process_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, entered = written(Path(__file__).parents[1] / "docs/tutorials/three-sites-with-flare.md")
+    exec(source, {})
+    (_, init), *started, (_, fit) = entered
+    assert [terminal for terminal, _ in started] == ["coordinator", *SITES]
+    polydag(*init[1:-1], free_port())
+    shown = b""
+    with FlareProcesses.of_study(tmp_path) as processes:
+        for terminal, (command, *words) in started:
+            assert command == "polydag"
+            processes.enter(terminal, words)
         while any(process.poll() is None for process in processes.running.values()):
             for process in psutil.process_iter():
                 try:
@@ -120,11 +152,11 @@ def test_three_sites_and_a_server_over_tls_find_the_graph_of_one_process(tmp_pat
             time.sleep(1.0)
         said = processes.finish_all()
         assert processes.of_flare() == []
-    assert "boss: 5 edges among 5 variables, 150 rows" in said["coordinator"], said
+    assert "boss: 5 edges among 5 variables, 600 rows" in said["coordinator"], said
     assert all("The study is finished." in said[site] for site in SITES), said
-    one = as_in_one_process(processes, "boss")
-    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
-    np.testing.assert_allclose(weights(tmp_path / "study/run"), weights(one), rtol=1e-6)
+    polydag(*fit[1:])
+    assert (tmp_path / "study/run/graph.json").read_text() == (tmp_path / "together/graph.json").read_text()
+    np.testing.assert_allclose(weights(tmp_path / "study/run"), weights(tmp_path / "together"), rtol=1e-6)
     kits = [tmp_path / f"kit-{site}" for site in SITES]
     secrets = [json.loads((kit / "kit.json").read_text())["token"] for kit in kits]
     secrets += [(tmp_path / f"home-{site}/identity.key").read_text().strip() for site in SITES]

@@ -83,7 +83,8 @@ class Party:
             shutil.rmtree(self.workspace / name, ignore_errors=True)
         (self.workspace / "tmp").mkdir(mode=0o700)
         own = {PARENT: str(os.getpid()), "TMPDIR": str(self.workspace / "tmp")}
-        environment = {**os.environ, **own, "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "2"}
+        own |= {"NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "2", "MALLOC_ARENA_MAX": "2"}
+        environment = {**os.environ, **own}
         with (self.workspace / LOG).open("ab") as log:
             return subprocess.Popen(
                 self.command,
