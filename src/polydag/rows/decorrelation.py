@@ -162,6 +162,11 @@ class Decorrelation:
             )
         return sentence(self.before, self.correlation, numbers, self.table.links, self.table.group)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a reader should know of how the moments came about."""
+        return ()
+
     @cached_property
     def _Z(self) -> Array:
         """The intercept, the covariates, and columns that are the same in all linked rows."""

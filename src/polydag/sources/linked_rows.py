@@ -12,26 +12,30 @@ import pandas as pd
 
 from polydag.arrays import Array, Index, Mask
 from polydag.data.table import Kind
-from polydag.errors import DataError, UsageError
+from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.orientation import consistent_extension
+from polydag.parameters import check, one_of
 from polydag.rows.decorrelation import Decorrelation, decorrelate
 from polydag.rows.dependence import DependenceTest
 from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.families import DIFFER, family_moments, left_by_column, strengths_given
+from polydag.rows.latent.decorrelation import LatentDecorrelation, decorrelate_latent
+from polydag.rows.latent.labels import Levels as LatentLevels
 from polydag.rows.levels import within_and_between
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.links import NEIGHBOURS, Links
 from polydag.scores import make_score
 from polydag.search.boss.search import boss
+from polydag.sources.columns.linked_labels import with_codes_of, with_indicators_of
 from polydag.sources.interface import Contents, Counts, Source
 from polydag.sources.resampling import drawn_groups
 from polydag.sources.table import InMemory, as_frame
 from polydag.stats import ByNode, GaussianStats, MixedStats
-from polydag.stats.discrete import levels_of
-from polydag.stats.mixed import Levels, indicator_names, with_indicators
+from polydag.stats.mixed import Levels, indicator_names
 
+LABELS = ("indicators", "latent")
 _LABELS = "Labels ({}) are decorrelated as indicators of their levels, as if these were Gaussian."
 _OWN_EACH = (
     "BOSS, GES and posteriors decorrelate each column's family by its own correlation; before other methods, "
@@ -69,8 +73,13 @@ class LinkedRows(Source):
     covariates : names of columns, or array of shape (n, q), optional
         What the means depend on; these columns are not variables of the graph.
     kinds : mapping of column to "continuous" or "discrete", optional
-        Words are labels, numbers are numbers unless this says that they are labels. A label is decorrelated
-        as the indicators of its levels, as if these were Gaussian.
+        Words are labels, numbers are numbers unless this says that they are labels.
+    labels : {"indicators", "latent"}
+        "indicators": a label is decorrelated as the indicators of its levels, as if these were Gaussian;
+        scores and tests for mixed columns take these. "latent": a label shows between which cuts the value of
+        a Gaussian variable lies, which is drawn given all that is seen; learners take the moments of these
+        variables as those of numbers. Columns with two values are labels then, and those with more need an
+        order.
     structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
@@ -91,6 +100,8 @@ class LinkedRows(Source):
     ----------
     decorrelation_ : Decorrelation
         The estimated correlation, the tests before and after, and the summary.
+    latent : dict
+        The levels of the labels that are taken as showing a Gaussian variable (`labels="latent"`).
 
     Notes
     -----
@@ -128,6 +139,7 @@ class LinkedRows(Source):
         covariance: Any = None,
         covariates: Any = None,
         kinds: Mapping[str, Kind] | None = None,
+        labels: str = "indicators",
         structure: str = "auto",
         correlation: float | None = None,
         share: float | None = None,
@@ -142,6 +154,7 @@ class LinkedRows(Source):
                 "rows may "
                 "depend on each other."
             )
+        check("labels", labels, one_of(*LABELS))
         if time is not None and groups is None:
             raise UsageError("time= orders the rows within groups; give groups= as well.")
         if covariance is not None and (structure != "auto" or correlation is not None):
@@ -168,11 +181,14 @@ class LinkedRows(Source):
             network = Links.from_coordinates(points, neighbours)
         elif links is not None:
             network = _not_coordinates(links)
-        own, self._variables, self._levels = _with_labels(
-            own,
-            kinds or {},
-            (groups, time, *(covariates if isinstance(covariates, list | tuple) else [covariates])),
-        )
+        others = (groups, time, *(covariates if isinstance(covariates, list | tuple) else [covariates]))
+        self.latent: LatentLevels = {}
+        self._levels: dict[str, tuple[Hashable, ...]] = {}
+        self._variables: tuple[str, ...] = ()
+        if labels == "latent":
+            own, self.latent = with_codes_of(own, kinds or {}, others)
+        else:
+            own, self._variables, self._levels = with_indicators_of(own, kinds or {}, others)
         self.table = LinkedTable.of(
             own,
             network,
@@ -180,7 +196,7 @@ class LinkedRows(Source):
             time=time,
             places=points,
             covariance=covariance,
-            indicators=indicator_names(list(self._levels), self._levels),
+            indicators=[*indicator_names(list(self._levels), self._levels), *self.latent],
         )
         if groups is not None and not isinstance(groups, str):
             self.table = replace(self.table, labels=list(groups))
@@ -197,7 +213,11 @@ class LinkedRows(Source):
     @cached_property
     def decorrelation_(self) -> Decorrelation:
         """The estimated correlation of the rows."""
-        return decorrelate(self.table, **self.settings)
+        if not self.latent:
+            return decorrelate(self.table, **self.settings)
+        own = ("structure", "correlation", "share", "random_state")
+        settings = {name: self.settings[name] for name in own}
+        return decorrelate_latent(self.table, self.latent, **settings)
 
     @property
     def described(self) -> str:
@@ -233,7 +253,8 @@ class LinkedRows(Source):
     def notes(self) -> tuple[str, ...]:
         """The test of dependence, in a sentence, and what was taken for a property of the group."""
         labels = (_LABELS.format(", ".join(self._levels)),) if self._levels else ()
-        return (self.decorrelation_.summary, *labels, *self._columns_note, *self._group_level_note)
+        found = self.decorrelation_
+        return (found.summary, *found.notes, *labels, *self._columns_note, *self._group_level_note)
 
     @property
     def _columns_note(self) -> tuple[str, ...]:
@@ -325,7 +346,7 @@ class LinkedRows(Source):
     def columns_differ(self) -> bool:
         """Whether each column has a strength of its own: where "auto" found one for all links."""
         free = self.settings["structure"] == "auto" and self.settings["correlation"] is None
-        return free and self.decorrelation_.columns_p_value < DIFFER
+        return free and not self.latent and self.decorrelation_.columns_p_value < DIFFER
 
     def counts(self) -> Counts:
         """Refused: labels cannot be decorrelated."""
@@ -351,8 +372,11 @@ class LinkedRows(Source):
         fitted = self.decorrelation_
         independent = fitted.rows()
         drawn = independent[rng.integers(0, len(independent), len(independent))]
-        centre = self.table.values - fitted.precision.correlate(independent)
-        return self._with(replace(self.table, values=centre + fitted.precision.correlate(drawn)))
+        centre = fitted.table.values - fitted.precision.correlate(independent)
+        values = centre + fitted.precision.correlate(drawn)
+        if isinstance(fitted, LatentDecorrelation):
+            values = fitted.seen(values)
+        return self._with(replace(self.table, values=values))
 
     def as_independent(self) -> Self:
         """The same rows with their links ignored, as a learner for independent rows would take them."""
@@ -367,36 +391,8 @@ class LinkedRows(Source):
     def _with(self, table: LinkedTable, **changes: Any) -> Self:
         again = object.__new__(type(self))
         again.table, again.settings = table, {**self.settings, **changes}
-        again._variables, again._levels = self._variables, self._levels
+        again._variables, again._levels, again.latent = self._variables, self._levels, self.latent
         return again
-
-
-def _with_labels(
-    data: Any, kinds: Mapping[str, Kind], others: Sequence[Any]
-) -> tuple[Any, tuple[str, ...], dict[str, tuple[Hashable, ...]]]:
-    """The table with indicators in place of labels, its variables, and the levels of labels.
-
-    `others` name columns that are no variables. Without labels the table stays as it is.
-    """
-    if not hasattr(data, "columns") and not kinds:
-        return data, (), {}
-    frame = as_frame(data)
-    taken = {name for name in others if isinstance(name, str)}
-    names = [str(name) for name in frame.columns]
-    if unknown := [name for name in kinds if name not in names]:
-        raise DataError(f"There is no column {unknown[0]} whose kind is given.")
-    frame = frame.set_axis(names, axis="columns")
-    variables = [name for name in names if name not in taken]
-    words = [name for name in variables if frame[name].dtype.kind not in "iufbM" and name not in kinds]
-    labels = [name for name in variables if name in words or kinds.get(name) == "discrete"]
-    if not labels:
-        return data, (), {}
-    levels = {name: levels_of(frame[name]) for name in labels}
-    if single := [name for name, own in levels.items() if len(own) < 2]:
-        raise DataError(f"Column {single[0]} has only one level: it is constant. Leave it out.")
-    expanded = with_indicators(frame[variables], levels)
-    rest = frame[[name for name in names if name in taken]]
-    return pd.concat([expanded, rest], axis="columns"), tuple(variables), levels
 
 
 def _drawn_components(table: LinkedTable, drawn: Sequence[Index]) -> LinkedTable:

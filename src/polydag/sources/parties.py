@@ -41,6 +41,7 @@ from polydag.sources.gaps.moments import (
 )
 from polydag.sources.gaps.structural_em import DRAWS, NOT_TESTWISE, ScaledTables, expected_counts, turns_note
 from polydag.sources.interface import Contents, Mixed, Moments, Source
+from polydag.sources.linked_rows import LinkedRows
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.cells import CellRows, CellStats
@@ -123,6 +124,12 @@ class Parties(Source):
         self.parties = named_sources(
             parties, "party", "parties", "For one table use a learner itself, such as BOSS or Notears."
         )
+        drawn = [name for name, own in self.parties.items() if isinstance(own, LinkedRows) and own.latent]
+        if drawn:
+            raise UsageError(
+                f"What lies behind the labels of {', '.join(drawn)} has mean zero and variance one at each "
+                "party, and does not add up. Use labels='indicators' for parties."
+            )
         self.privacy = privacy
         self.min_rows = min_rows
         self.site_effects = site_effects

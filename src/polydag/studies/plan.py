@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Parameters of learners that come from elsewhere: the knowledge file, the seed, options of their own.
 _NOT_SETTINGS = ("knowledge", "random_state", "n_jobs", "order", "discretize", "transfer_prior")
-ROWS = ("structure", "correlation", "share", "lambda2", "n_permutations")  # of LinkedRows
+ROWS = ("labels", "structure", "correlation", "share", "lambda2", "n_permutations")  # of LinkedRows
 ROUNDS = "max_rounds"  # of structure and row correlation in turns
 
 

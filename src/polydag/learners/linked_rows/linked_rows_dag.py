@@ -138,6 +138,11 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 "LinkedRowsDAG learns from LinkedRows(table, groups=…), which says how the rows are linked; "
                 f"got {source.described}."
             )
+        if source.latent:
+            raise UsageError(
+                f"LinkedRowsDAG learns from numbers, and {', '.join(source.latent)} are labels. With "
+                "labels='latent', fit BOSS, GES, PC or a posterior to the linked rows."
+            )
         if self.order is not None:
             self._fit_ordered(source)
         else:

@@ -94,7 +94,7 @@ def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
     config, links = plan.config, inputs.links[name]
     kinds: Any = {name: kind for name, kind in config.kinds.items() if name in variables(config, table.names)}
     return LinkedRows(
-        linked_frame(config, table, labels_allowed=plan.method.labels),
+        linked_frame(config, table, labels_allowed=plan.method.labels or plan.rows.get("labels") == "latent"),
         kinds=kinds,
         **links,
         covariates=None if config.covariates is None else list(config.covariates),
