@@ -122,6 +122,9 @@ bench-linked: $(VENV)/.bench  ## Linked rows: speed, and the accuracy of row cor
 	@$(BIN)/python benchmarks/linked_field.py
 	@$(BIN)/python benchmarks/linked_field.py --grid
 
+bench-linked-labels: $(VENV)/.bench  ## Linked rows with labels: links ignored, indicators, latent variables
+	@$(BIN)/python benchmarks/linked_labels.py
+
 bench-linked-paper: $(VENV)/.bench  ## The linked-rows paper's tables (needs POLYDAG_DATA)
 	@$(BIN)/polydag reproduce linked --table 1 --table 2 --seeds 10 --out runs/linked-ours --force
 	@$(BIN)/polydag reproduce linked --table 3 --table 4 --seeds 3 --out runs/linked-real --force

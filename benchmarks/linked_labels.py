@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2], help="places in the list of sizes")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--name", default="linked_labels", help="of the CSV file")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -215,7 +216,7 @@ def main() -> None:
                 print(f"{columns}, {rows}, n = {n}, p = {p}", *means.to_string().splitlines(), sep="\n  ")
                 print("  ", table[table["way"] == "latent"]["structure"].value_counts().to_dict(), flush=True)
                 if not chosen.no_save:
-                    keep("linked_labels", kept, machine("polydag", "scipy", "numba"))
+                    keep(chosen.name, kept, machine("polydag", "scipy", "numba"))
     table = pd.DataFrame(kept)
     print(table.pivot_table(index=["columns", "learner"], columns="way", values="f1", sort=False).round(3))
     print(table.pivot_table(index=["columns", "way"], values=["edges", "shd", "cpu_s"], sort=False).round(1))

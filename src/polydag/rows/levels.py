@@ -42,17 +42,18 @@ class EdgeLevels(NamedTuple):
     p_value: float
 
 
-def within_and_between(table: LinkedTable, graph: Graph) -> pd.DataFrame:
+def within_and_between(table: LinkedTable, graph: Graph, *, latent: bool = False) -> pd.DataFrame:
     """The two coefficients of every directed edge, for rows in groups; one row of the result for each.
 
     Left out are edges into variables with an undirected edge, whose parents are not known, edges into
-    properties of the group, and those of few groups; all of them where labels are among the variables. A
+    properties of the group, and those of few groups; all of them where labels are among the variables, as
+    indicators or as cuts of variables that are not seen (`latent`). A
     property of the group has a coefficient between groups only.
     """
     import pandas as pd
 
     found: list[EdgeLevels] = []
-    if table.links.what == "groups" and set(graph.names) <= set(table.names):
+    if not latent and table.links.what == "groups" and set(graph.names) <= set(table.names):
         directed = graph.adjacency & ~graph.adjacency.T
         open_ends = (graph.adjacency & graph.adjacency.T).any(axis=0)
         names = list(graph.names)
