@@ -394,7 +394,7 @@ def test_the_command_line(files: Path) -> None:
         (
             ["--groups", "school", "--method", "ges", "--set", "colour=1"],
             2,
-            "of rows: structure, correlation, share, lambda2, n_permutations",
+            "of rows: labels, structure, correlation, share, lambda2, n_permutations",
         ),
         (["--links", "strange.csv", "--row-ids", "pupil"], 3, "do not exist: 'p1000'"),
         (["--links", "narrow.csv", "--row-ids", "pupil"], 3, "has one column"),
