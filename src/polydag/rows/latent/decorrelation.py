@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from polydag.arrays import Array
+from polydag.computing.progress import report
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.parameters import check, number, one_of
-from polydag.progress import report
 from polydag.rows.decorrelation import Decorrelation
 from polydag.rows.dependence import DependenceTest, row_dependence
 from polydag.rows.estimate import RowEstimate

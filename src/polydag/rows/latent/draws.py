@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from polydag.arrays import Array
-from polydag.progress import report
+from polydag.computing.progress import report
 from polydag.rows.latent import _draws_kernels, _normal_kernels
 from polydag.rows.precision import RowPrecision
 
