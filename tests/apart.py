@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from polydag import simulate
+from polydag.cli.main import app
 from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
 from polydag.deployment.description import described
 from polydag.deployment.site import SiteEndpoint
@@ -13,6 +19,7 @@ from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.result import Result
 
 SITES = ("north", "south", "west")
+PATIENCE = 300  # seconds, on a busy machine
 
 
 def tables(folder: Path, seed: int = 1) -> dict[str, Path]:
@@ -56,3 +63,47 @@ def run_apart(folder: Path, files: Mapping[str, Path], config: PartiesConfig) ->
         for site in sites:
             site.__exit__()
     raise AssertionError("the study does not end")
+
+
+def polydag(*words: object, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+class Processes:
+    """Real processes of one study, ended by their ids."""
+
+    def __init__(self, folder: Path, method: str = "boss", *options: str) -> None:
+        self.folder, self.files = folder, tables(folder)
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        init = ("federation", "init", folder / "study", "--sites", ",".join(SITES))
+        polydag(*init, "--method", method, "--seed", 3, *options)
+        (folder / "exchange").mkdir()
+
+    def start(self, who: str) -> None:
+        words = ["coordinator", "run", "study"]
+        if who != "coordinator":
+            words = ["site", "start", f"kit-{who}", "--data", str(self.files[who]), "--home", f"home-{who}"]
+            words += ["--approve", "always", "--solvable"]
+        self.running[who] = subprocess.Popen(
+            [sys.executable, "-m", "polydag", *words, "--exchange", "exchange"],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"},
+        )
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.running.values():
+            process.kill()
+            process.communicate()
+
+    def finish(self, who: str) -> str:
+        output, _ = self.running.pop(who).communicate(timeout=PATIENCE)
+        return output

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from polydag import simulate
-from polydag.cli.main import app
+from apart import PATIENCE, SITES, Processes, polydag, tables
 from polydag.deployment import envelopes
 from polydag.deployment.coordinator import new_study
 from polydag.deployment.description import described
@@ -21,63 +17,6 @@ from polydag.deployment.exchange import Exchange
 from polydag.deployment.site import File, SiteEndpoint
 from polydag.errors import DataError
 from polydag.studies.config.shapes import PartiesConfig
-
-SITES = ("north", "south", "west")
-PATIENCE = 300  # seconds, on a busy machine
-
-
-def tables(folder: Path, sites: tuple[str, ...] = SITES, n: int = 50) -> dict[str, Path]:
-    dag = simulate.dag(5, n_edges=5, random_state=1)
-    rows = simulate.linear(dag, n=n * len(sites), random_state=1)
-    files = {}
-    for number, site in enumerate(sites):
-        files[site] = folder / f"{site}.csv"
-        rows[n * number : n * (number + 1)].to_csv(files[site], index=False)
-    return files
-
-
-def polydag(*words: object, code: int = 0) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == code, done.output
-    return done.output
-
-
-class Processes:
-    """Real processes of one study, ended by their ids."""
-
-    def __init__(self, folder: Path, method: str = "boss", *options: str) -> None:
-        self.folder, self.files = folder, tables(folder)
-        self.running: dict[str, subprocess.Popen[str]] = {}
-        init = ("federation", "init", folder / "study", "--sites", ",".join(SITES))
-        polydag(*init, "--method", method, "--seed", 3, *options)
-        (folder / "exchange").mkdir()
-
-    def start(self, who: str) -> None:
-        words = ["coordinator", "run", "study"]
-        if who != "coordinator":
-            words = ["site", "start", f"kit-{who}", "--data", str(self.files[who]), "--home", f"home-{who}"]
-            words += ["--approve", "always", "--solvable"]
-        self.running[who] = subprocess.Popen(
-            [sys.executable, "-m", "polydag", *words, "--exchange", "exchange"],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"},
-        )
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for process in self.running.values():
-            process.kill()
-            process.communicate()
-
-    def finish(self, who: str) -> str:
-        output, _ = self.running.pop(who).communicate(timeout=PATIENCE)
-        return output
 
 
 def contents(folder: Path) -> bytes:
