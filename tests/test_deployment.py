@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import sqlite3
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +17,8 @@ from polydag import studies
 from polydag.cli.main import app
 from polydag.deployment import envelopes
 from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
-from polydag.deployment.description import described
+from polydag.deployment.description import Column, Description, described
+from polydag.deployment.preparation import prepared
 from polydag.deployment.site import SiteEndpoint
 from polydag.errors import DataError
 from polydag.studies.config.shapes import PartiesConfig
@@ -124,3 +129,81 @@ def test_the_commands_go_from_three_tables_to_a_run_folder(
     )
     assert (tmp_path / "study/run/graph.json").read_text() == (tmp_path / "one/graph.json").read_text()
     assert "150 rows" in (tmp_path / "study/run/summary.txt").read_text()
+
+
+@pytest.fixture
+def described_columns() -> Description:
+    columns = {
+        "age": Column(unit="years", range=(18.0, 110.0)),
+        "smoker": Column("discrete", levels=("no", "yes"), labels={"0": "no", "1": "yes"}, na=("9",)),
+        "chol": Column(unit="mmol/L", range=(1.0, 15.0), from_="cholesterol"),
+    }
+    first = described(config_of("boss"), None, "drop")
+    return dataclasses.replace(first, columns=columns, filters=("age >= 40",))
+
+
+def clinical(n: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    smoker = rng.choice([0, 1, 9], n, p=[0.5, 0.4, 0.1])
+    age, chol = rng.integers(20, 90, n), rng.uniform(3, 8, n).round(2)
+    return pd.DataFrame({"age": age, "smoker": smoker, "cholesterol": chol, "note": "secret"})
+
+
+def test_a_recipe_makes_the_same_table_of_csv_parquet_and_sql(
+    tmp_path: Path, described_columns: Description
+) -> None:
+    rows = clinical()
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    with contextlib.closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        rows.to_sql("patients", database, index=False)
+    kept = rows[(rows["age"] >= 40) & (rows["smoker"] != 9)].reset_index(drop=True)
+    for source, query in (
+        (str(tmp_path / "rows.csv"), None),
+        (str(tmp_path / "rows.parquet"), None),
+        (f"sqlite:///{tmp_path}/rows.db", "SELECT * FROM patients"),
+    ):
+        table = prepared(described_columns, source, query)
+        assert list(table.frame) == ["age", "smoker", "chol"]
+        np.testing.assert_array_equal(table.frame["chol"], kept["cholesterol"])
+        np.testing.assert_array_equal(table.frame["smoker"], kept["smoker"].map({0: "no", 1: "yes"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"cholesterol": 38.67}, r"chol should lie within 1 to 15 mmol/L.*divided by 38.67 they would fit"),
+        ({"age": 365.0}, "age should lie within 18 to 110 years"),
+    ],
+)
+def test_numbers_in_another_unit_stop_a_site_before_the_first_sum(
+    tmp_path: Path, described_columns: Description, change: dict[str, float], why: str
+) -> None:
+    rows = clinical()
+    rows = rows.assign(**{name: rows[name] * factor for name, factor in change.items()})
+    rows.to_csv(tmp_path / "north.csv", index=False)
+    kit = new_study(tmp_path / "study", described_columns, tmp_path)[0]
+    with pytest.raises(DataError, match=why):
+        SiteEndpoint(kit).join(str(tmp_path / "north.csv"), tmp_path / "home")
+    assert not (kit / "site.json").exists()
+    (kit / "recipe.toml").write_text(
+        "".join(
+            f"[columns.{'chol' if name == 'cholesterol' else name}]\nfactor = {1 / factor}\n"
+            for name, factor in change.items()
+        )
+    )
+    assert SiteEndpoint(kit).join(str(tmp_path / "north.csv"), tmp_path / "home")
+
+
+def test_a_site_with_few_rows_or_other_labels_does_not_join(
+    tmp_path: Path, described_columns: Description
+) -> None:
+    kit = new_study(tmp_path / "study", described_columns, tmp_path)[0]
+    for rows, why in (
+        (clinical(12), "at least 10 are asked for"),
+        (clinical().replace({"smoker": {1: 2}}), r"the label '2'; the study's are no, yes"),
+        (clinical().drop(columns="age"), "age"),
+    ):
+        rows.to_csv(tmp_path / "north.csv", index=False)
+        with pytest.raises(DataError, match=why):
+            SiteEndpoint(kit).join(str(tmp_path / "north.csv"), tmp_path / "home")

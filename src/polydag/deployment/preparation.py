@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -145,13 +146,17 @@ def _require_range(name: str, column: Column, values: np.ndarray[Any, Any], sour
     values = values[np.isfinite(values)]
     if not len(values) or ((values < low) | (values > high)).mean() <= _MOST_OUTSIDE:
         return
-    middle = float(np.median(values))
-    hints = [
-        f"{'divided' if divide else 'multiplied'} by {factor:g} they would fit"
+    median, middle = float(np.median(values)), math.sqrt(max(low * high, 0.0)) or (low + high) / 2
+    fitting = [
+        (
+            abs(math.log(abs(scaled / middle))) if scaled and middle else 0.0,
+            f"{'divided' if divide else 'multiplied'} by {factor:g} they would fit",
+        )
         for factor in _FACTORS
         for divide in (True, False)
-        if low <= (middle / factor if divide else middle * factor) <= high
+        if low <= (scaled := median / factor if divide else median * factor) <= high
     ]
+    hints = [text for _, text in sorted(fitting)]
     unit = f" {column.unit}" if column.unit else ""
     hint = f"; {hints[0]}: are they in another unit?" if hints else "."
     raise DataError(
