@@ -227,6 +227,9 @@ def test_parties_agree_on_kinds_or_say_who_differs(clinic: pd.DataFrame) -> None
     told = {"a": InMemory(clinic, kinds={"died": "continuous"}), "b": clinic.assign(died="no")}
     with pytest.raises(DataError, match="died holds numbers at a and labels at b"):
         _ = Parties(told).kinds
+    named = {party: clinic.assign(site=party) for party in ("north", "south")}
+    with pytest.raises(DataError, match=r"site has the same label .*north at north, south .*--exclude site"):
+        BOSS().fit(Parties(named, privacy=Privacy(mode="none")))
     words = {"a": clinic, "b": clinic.assign(died=np.where(clinic["died"] == 1, "yes", "no"))}
     with pytest.raises(DataError, match=r"died has words at b .* and numbers at a"):
         BOSS().fit(Parties(words, privacy=Privacy(mode="none")))

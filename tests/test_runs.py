@@ -23,6 +23,7 @@ from polydag.errors import DataError, UsageError
 from polydag.graph import Graph
 from polydag.learners import LEARNERS, StructureLearner
 from polydag.runs.claims import claimed
+from polydag.runs.folders import unfinished_run
 from polydag.studies import TableConfig
 
 FILES = {
@@ -220,6 +221,18 @@ def test_a_full_disk_leaves_what_was_there(
 def test_a_folder_that_may_not_be_made(data: str) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         runs.perform(TableConfig(data=(data,), method="equal-variance"), f"{data}/run")
+
+
+@pytest.mark.parametrize(("error", "kept"), [(DataError("wrong"), False), (KeyboardInterrupt(), True)])
+def test_invalid_data_leave_nothing_to_resume(data: str, error: BaseException, kept: bool) -> None:
+    def stopped() -> None:
+        with unfinished_run(Path("run"), resume=False, force=False) as folder:
+            (folder / "a.piece").touch()
+            raise error
+
+    with pytest.raises(type(error)):
+        stopped()
+    assert Path("run.partial").exists() == kept
 
 
 @pytest.mark.parametrize("seed", [5, None])

@@ -507,6 +507,10 @@ def test_interventions_in_one_table(method: str, learner: Any, dosed: pd.DataFra
     dosed.assign(did="fever").to_csv(file, index=False)
     with pytest.raises(DataError, match=r"dosed\.csv: Column did, row 1: 'fever' is not a column"):
         run(config)
+    dosed.assign(did=dosed["did"].where(dosed["did"] != "none")).to_csv(file, index=False)
+    for missing in ("error", "drop", "impute"):
+        with pytest.raises(DataError, match=r"dosed\.csv, column did: \d+ of .* Write none where nothing"):
+            run(dataclasses.replace(config, missing=missing))
 
 
 def test_interventions_in_tasks_and_labels(dosed: pd.DataFrame, tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def _exchange(new: Path, target: Path, old: Path) -> None:
 def unfinished_run(out: Path, *, resume: bool, force: bool) -> Iterator[Path]:
     """The folder of an unfinished run, which this process alone may use; it is found if resumed, or made.
 
-    After an error it is kept if it holds anything that a resumed run can use, and the error says so.
+    After an error it is kept if it holds anything that a resumed run can use, and the error says so. After
+    invalid settings or data there is nothing to resume.
     """
     folder = partial(out)
     require_free(out, force=force)
@@ -104,7 +105,8 @@ def unfinished_run(out: Path, *, resume: bool, force: bool) -> Iterator[Path]:
         try:
             yield folder
         except BaseException as error:
-            if not has_pieces(folder):
+            hopeless = not resume and not _resuming_may_help(error)
+            if hopeless or not has_pieces(folder):
                 shutil.rmtree(folder, ignore_errors=True)
             elif _resuming_may_help(error):
                 error.add_note(f"Finished parts are kept in {folder}: add --out {out} --resume to continue.")

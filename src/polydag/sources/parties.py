@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -310,7 +311,22 @@ class Parties(Source):
         """The labels that occur at some party, compared in the open."""
         each = levels_of_each(self.parties, labels)
         self._compare_spellings(each)
+        self._require_different_labels(each, labels)
         return united_levels(each, labels)
+
+    def _require_different_labels(self, each: Mapping[str, Levels], labels: Sequence[str]) -> None:
+        """Raise for a column of labels that does no more than name the party, among numbers."""
+        if self.site_effects == "none" or self.contents != "mixed":
+            return
+        for column in labels:
+            own = {party: levels[column] for party, levels in each.items() if column in levels}
+            if all(len(levels) < 2 for levels in own.values()):
+                shown = ", ".join(f"{next(iter(found), 'none')} at {party}" for party, found in own.items())
+                raise DataError(
+                    f"Column {column} has the same label in all rows of a party ({shown}). Rows are centred "
+                    "within each party, so that nothing can be learned of it. Leave it out (--exclude "
+                    f"{shlex.quote(column)})."
+                )
 
     def _compare_spellings(self, each: Mapping[str, Levels]) -> None:
         """Notes on labels that may be the same, written in another way."""

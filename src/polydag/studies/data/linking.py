@@ -72,13 +72,23 @@ def require_links_fit(config: Config) -> None:
 
 def require_row_labels(config: Config, frame: pd.DataFrame, source: str) -> None:
     """Raise where a group, a row's name or an intervention would have to be imputed."""
-    others = [*config.intervention_columns, config.time]
-    names = [*_row_labels(config), *(name for name in others if name)]
+    require_interventions(config, frame, source)
+    names = [*_row_labels(config), *([] if config.time is None else [config.time])]
     for name in names:
         if name in frame.columns and (lost := int(frame[name].isna().sum())):
             raise DataError(
                 f"{source}, column {name}: {lost} of {len(frame)} rows have no value, and that is not "
                 "imputed. Write it down, or leave these rows out of the file."
+            )
+
+
+def require_interventions(config: Config, frame: pd.DataFrame, source: str) -> None:
+    """Raise where a row does not say whether something was set by intervention."""
+    for name in config.intervention_columns:
+        if name in frame.columns and (lost := int(frame[name].isna().sum())):
+            raise DataError(
+                f"{source}, column {name}: {lost} of {len(frame)} rows do not say what was set by "
+                "intervention. Write none where nothing was set, or else the name of the column."
             )
 
 

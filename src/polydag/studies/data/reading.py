@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,13 @@ from polydag.errors import DataError, UsageError
 from polydag.studies.config.shapes import Config
 from polydag.studies.data.addresses import is_database, public, stem
 from polydag.studies.data.inputs import file_sha256, frame_sha256, is_large
-from polydag.studies.data.linking import link_columns, require_row_labels, variables, with_row_labels
+from polydag.studies.data.linking import (
+    link_columns,
+    require_interventions,
+    require_row_labels,
+    variables,
+    with_row_labels,
+)
 from polydag.studies.plan import Plan
 
 if TYPE_CHECKING:
@@ -89,12 +95,12 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
     needed = [*link_columns(config), *_task_column(plan)]
     optional = _optional_columns(plan)
     imputed = config.missing == "impute" and (config.is_linked or config.interventions is not None)
-    table = data.read(
+    read = partial(
+        data.read,
         source,
         columns=_wanted(config.columns, needed, optional),
         exclude=[name for name in config.exclude or () if name not in (*needed, *optional)],
         kinds=config.kinds,  # type: ignore[arg-type]  # checked by the reader
-        missing="keep" if keep_missing or imputed or has_gaps(config) else config.missing,  # type: ignore[arg-type]
         na=config.na or (),
         transforms=_own_transforms(config),
         recode=config.recode or (),
@@ -102,6 +108,12 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
         query=config.query if is_database(source) else None,
         least=config.least_rows,
     )
+    kept = keep_missing or imputed or has_gaps(config)
+    checked = config.interventions is not None  # rows without intervention must not be dropped
+    table = read(missing="keep" if kept or checked else config.missing)  # type: ignore[arg-type]
+    require_interventions(config, table.frame, table.source)
+    if checked and not kept and table.frame.isna().any(axis=None):
+        table = read(missing=config.missing)  # type: ignore[arg-type]
     if lost := [name for name in needed if name not in table.names]:
         known = ", ".join(table.names[:12]) + (", …" if len(table.names) > 12 else "")
         raise DataError(f"{table.source} has no column {', '.join(lost)}. Its columns are {known}.")
