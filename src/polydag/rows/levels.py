@@ -2,12 +2,13 @@
 
 A parent is divided into its deviation from the mean of its group and that mean (Mundlak 1978):
 
-    X_j = Σ_i β_ij (X_i − X̄_i) + γ_ij X̄_i + ε_j,    ε_j with one strength in all groups.
+    X_j = Σ_i β_ij (X_i − X̄_i) + γ_ij X̄_i + ε_j.
 
 If a pupil's talent acts on marks, and nothing else does that schools differ in, then β = γ. Where they differ
 the mean stands for something else: what the school offers, or whom it takes. Coefficients are those of
-generalised least squares with the column's own strength by restricted likelihood. The difference is compared
-with Student's t, with as many degrees of freedom as there are groups beyond the terms between them.
+generalised least squares: with the column's own strength by restricted likelihood, where there is one for all
+rows of a group, else with the estimated Σ. The difference is compared with Student's t, with as many
+degrees of freedom as there are groups beyond the terms between them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polydag.arrays import Array, Index
+from polydag.rows.decorrelation import Decorrelation
 from polydag.rows.likelihood.restricted import Columns
-from polydag.rows.linked_table import LinkedTable
-from polydag.rows.precision import Layout
 from polydag.rows.structures.exchangeable import Exchangeable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class EdgeLevels(NamedTuple):
     p_value: float
 
 
-def within_and_between(table: LinkedTable, graph: Graph, *, latent: bool = False) -> pd.DataFrame:
+def within_and_between(decorrelation: Decorrelation, graph: Graph, *, latent: bool = False) -> pd.DataFrame:
     """The two coefficients of every directed edge, for rows in groups; one row of the result for each.
 
     Left out are edges into variables with an undirected edge, whose parents are not known, edges into
@@ -53,6 +53,7 @@ def within_and_between(table: LinkedTable, graph: Graph, *, latent: bool = False
     import pandas as pd
 
     found: list[EdgeLevels] = []
+    table = decorrelation.table
     if not latent and table.links.what == "groups" and set(graph.names) <= set(table.names):
         directed = graph.adjacency & ~graph.adjacency.T
         open_ends = (graph.adjacency & graph.adjacency.T).any(axis=0)
@@ -60,13 +61,14 @@ def within_and_between(table: LinkedTable, graph: Graph, *, latent: bool = False
         place = [table.names.index(name) for name in names]
         for j in np.flatnonzero(directed.any(axis=0) & ~open_ends & ~table.group_level[place]):
             parents = np.array([place[i] for i in np.flatnonzero(directed[:, j])])
-            found += _into(table, parents, place[j])
+            found += _into(decorrelation, parents, place[j])
     return pd.DataFrame(found, columns=list(EdgeLevels._fields))
 
 
-def _into(table: LinkedTable, parents: Index, child: int) -> list[EdgeLevels]:
+def _into(decorrelation: Decorrelation, parents: Index, child: int) -> list[EdgeLevels]:
     from scipy.stats import t
 
+    table = decorrelation.table
     group = table.links.components
     groups = int(group.max()) + 1
     X, y = table.values[:, parents], table.values[:, child]
@@ -81,7 +83,7 @@ def _into(table: LinkedTable, parents: Index, child: int) -> list[EdgeLevels]:
     design = np.concatenate([Z, means, (X - means)[:, own]], axis=1)
     if np.linalg.matrix_rank(design) < design.shape[1]:  # a parent without variation between groups
         return []
-    coefficients, covariance = _least_squares(table, design, y)
+    coefficients, covariance = _least_squares(decorrelation, design, y)
     found = []
     for k, parent in enumerate(parents):
         b = Z.shape[1] + k
@@ -97,14 +99,15 @@ def _into(table: LinkedTable, parents: Index, child: int) -> list[EdgeLevels]:
     return found
 
 
-def _least_squares(table: LinkedTable, design: Array, y: Array) -> tuple[Array, Array]:
-    """Coefficients and their covariance by generalised least squares, the column's own strength estimated."""
-    layout = Layout.of(table.links)
-    order = layout.order
-    scale = y.std()
-    columns = Columns((y[order] / scale)[:, None], design[order])
-    whitening = Exchangeable(layout).fit(columns, np.ones(1, dtype=bool)).whitening
-    white = whitening.whiten(np.concatenate([design, y[:, None]], axis=1)[order])
+def _least_squares(decorrelation: Decorrelation, design: Array, y: Array) -> tuple[Array, Array]:
+    """Coefficients and their covariance by generalised least squares."""
+    layout = decorrelation.precision.layout
+    both = np.concatenate([design, y[:, None]], axis=1)[layout.order]
+    if decorrelation.structure in ("common", "independent"):
+        columns = Columns(both[:, -1:] / y.std(), both[:, :-1])
+        white = Exchangeable(layout).fit(columns, np.ones(1, dtype=bool)).whitening.whiten(both)
+    else:
+        white = decorrelation.precision.whiten_sorted(np.ascontiguousarray(both))
     W, target = white[:, :-1], white[:, -1]
     inverse = np.linalg.inv(W.T @ W)
     coefficients = inverse @ (W.T @ target)

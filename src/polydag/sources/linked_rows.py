@@ -340,7 +340,7 @@ class LinkedRows(Source):
 
     def within_and_between(self, graph: Graph) -> pd.DataFrame:
         """Coefficients within groups and between them; see `polydag.rows.levels.within_and_between`."""
-        return within_and_between(self.table, graph, latent=bool(self.latent))
+        return within_and_between(self.decorrelation_, graph, latent=bool(self.latent))
 
     @property
     def columns_differ(self) -> bool:
