@@ -170,6 +170,11 @@ class LinkedRows(Source):
                 f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
                 "Parties({name: LinkedRows(table, groups=…)})."
             )
+        if isinstance(data, InMemory) and data.has_interventions:
+            raise UsageError(
+                "Linked rows do not take interventions yet. Give the rows in which nothing was set, or leave "
+                "the links out."
+            )
         own = data.data if isinstance(data, InMemory) else data
         own = getattr(own, "frame", own)
         network: Any = groups if groups is not None else links
