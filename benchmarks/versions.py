@@ -1,12 +1,14 @@
 """This version beside an earlier checkout: CPU time and errors of the same fits, in turns, from one run.
 
-    python benchmarks/versions.py EARLIER_CHECKOUT [--repeats 5]
+    git worktree add ../earlier 6e8f9d0   # version 0.1
+    python benchmarks/versions.py ../earlier [--repeats 5] [--only "linked rows"]
 
 Each version runs in a process of its own, and the two take turns, so that both see the same machine. The
 best of the repeats counts; the first of each, which compiles or loads compiled code, does not. Settings are
 those that both versions have: penalties and scores are given, not left to defaults that have changed. Where
 what is maximised is the same, the score of the result is kept beside its errors: a search that has become
-better at maximising BIC with a penalty that is too small makes more errors, not fewer.
+better at maximising BIC with a penalty that is too small makes more errors, not fewer. `GES, one search` is
+GES without the escapes from local optima that this version has.
 """
 
 from __future__ import annotations
@@ -67,16 +69,26 @@ def linked():
         return GES(penalty=2.0).fit(rows)
     settings = {"links": school, "structure": "common", "max_rounds": 1, "random_state": 0}
     return LinkedRowsDAG(learner=GES(penalty=2.0), **settings).fit(pupils)
+def known_order():
+    A = np.asarray(dag30.adjacency, dtype=float)
+    ancestors = (np.linalg.matrix_power(np.eye(30) + A, 30) > 0).sum(axis=0)
+    named = {"order": [str(dag30.names[k]) for k in np.argsort(ancestors)], "lambda_": 0.05}
+    if ours:
+        rows = LinkedRows(pupils.assign(school=school), groups="school", structure="free", random_state=0)
+        return LinkedRowsDAG(**named).fit(rows)
+    return LinkedRowsDAG(links=school, structure="free", random_state=0, **named).fit(pupils)
 flat = {}
 if ours and "site_effects" in inspect.signature(Parties.__init__).parameters:
     flat = {"site_effects": "none"}
 tasks = {"a": labels[:200], "b": labels[200:400]}
 named = "criterion" if "criterion" in inspect.signature(BayesianDiscovery.__init__).parameters else "score"
-both = MultitaskDiscovery(max_parents=3, **{named: "bdeu"})
+both = MultitaskDiscovery(max_parents=3, transfer="family", **{named: "bdeu"})
+once = {"escape": False} if "escape" in inspect.signature(GES.__init__).parameters else {}
 def exact(score):
     return BayesianDiscovery(max_parents=3, method="exact", **{named: score})
 FITS = {
     "GES, p=200": (lambda: GES(penalty=2.0).fit(X200), large.to_cpdag()),
+    "GES, p=200, one search": (lambda: GES(penalty=2.0, **once).fit(X200), large.to_cpdag()),
     "BOSS, p=200": (lambda: BOSS(penalty=2.0).fit(X200), large.to_cpdag()),
     "PC, p=200": (lambda: PC(alpha=0.001).fit(X200), large.to_cpdag()),
     "Notears, d=50": (lambda: Notears(lambda_=0.1).fit(raw50), dag50),
@@ -86,6 +98,7 @@ FITS = {
     "ADMM, 8 parties, d=20": (admm, dag20),
     "summed moments, GES": (moments, dag20.to_cpdag()),
     "linked rows, 30 groups": (linked, dag30.to_cpdag()),
+    "linked rows, known order": (known_order, dag30),
 }
 for line in sys.stdin:
     name = line.strip()
@@ -97,9 +110,9 @@ for line in sys.stdin:
     print(json.dumps([spent, errors, getattr(model, "score_", None)]), flush=True)
 """
 FITS = (
-    "GES, p=200", "BOSS, p=200", "PC, p=200", "Notears, d=50", "exact posterior, 16 labels",
+    "GES, p=200", "GES, p=200, one search", "BOSS, p=200", "PC, p=200", "Notears, d=50", "exact posterior, 16 labels",
     "exact posterior, 20 numbers", "two tasks, asia", "ADMM, 8 parties, d=20", "summed moments, GES",
-    "linked rows, 30 groups",
+    "linked rows, 30 groups", "linked rows, known order",
 )  # fmt: skip
 
 
@@ -134,11 +147,12 @@ def main() -> None:
     )
     parser.add_argument("earlier", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="fits whose name contains this; nothing is kept")
     given = parser.parse_args()
     before, now = Worker(given.earlier.resolve()), Worker(HERE)
     rows: list[dict[str, Any]] = []
     print(f"{'fit':<30}{'before':>9}{'now':>9}{'ratio':>8}   errors before, now")
-    for name in FITS:
+    for name in (each for each in FITS if given.only in each):
         worker: dict[str, list[tuple[float, int | None, float | None]]] = {"before": [], "now": []}
         for _ in range(given.repeats + 1):
             worker["before"].append(before.fit(name))
@@ -156,7 +170,8 @@ def main() -> None:
             "ratio": round(ratio, 2), "before_shd": errors["before"], "now_shd": errors["now"],
             "score_gained": gained, "repeats": given.repeats,
         })  # fmt: skip
-    keep("versions", rows, machine("numba"))
+    if not given.only:
+        keep("versions", rows, machine("numba"))
 
 
 if __name__ == "__main__":
