@@ -111,8 +111,8 @@ for line in sys.stdin:
 """
 FITS = (
     "GES, p=200", "GES, p=200, one search", "BOSS, p=200", "PC, p=200", "Notears, d=50",
-    "exact posterior, 16 labels", "exact posterior, 20 numbers", "two tasks, asia", "ADMM, 8 parties, d=20", "summed moments, GES",
-    "linked rows, 30 groups", "linked rows, known order",
+    "exact posterior, 16 labels", "exact posterior, 20 numbers", "two tasks, asia",
+    "ADMM, 8 parties, d=20", "summed moments, GES", "linked rows, 30 groups", "linked rows, known order",
 )  # fmt: skip
 
 

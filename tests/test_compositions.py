@@ -37,6 +37,8 @@ from polydag.studies import PartiesConfig, TableConfig, TasksConfig
 from polydag.studies.methods import names
 from polydag.studies.plan import plan_of
 
+pytestmark = pytest.mark.portable
+
 NUMBERS = {name: learner() for name, learner in LEARNERS.items()} | {
     "posterior": BayesianDiscovery(criterion="bge"),
     "posterior over DAGs": BayesianDiscovery(criterion="bge", over="dags", max_parents=2),

@@ -14,6 +14,8 @@ from polydag.errors import ConvergenceWarning, DataError, PolydagError
 from polydag.federated.methods.registry import METHODS
 from polydag.sources import InMemory
 
+pytestmark = pytest.mark.portable
+
 methods = pytest.mark.parametrize("method", METHODS)
 
 
