@@ -9,11 +9,11 @@ from typing import Any
 from polydag.data.checking.quality import require_usable
 from polydag.data.kinds import MAX_LEVELS
 from polydag.data.table import Kind
-from polydag.errors import DataError, UsageError
+from polydag.errors import DataError
 from polydag.scores.spec import Needs
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Contents, Mixed, Source
-from polydag.stats import ByNode, DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import ByNode, DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.cells import CellStats
 from polydag.stats.regimes import Families
 
@@ -96,9 +96,9 @@ def mixed_statistics(X: Any) -> Mixed:
 def cell_statistics(X: Any) -> CellStats:
     """Counts and moments per cell of labels, on request; without interventions."""
     source = as_source(X)
+    source.require_cells()
     mixed = mixed_statistics(source)
-    if isinstance(mixed, Regimes):
-        raise UsageError("The conditional Gaussian model does not use interventions. Use the score dg.")
+    assert isinstance(mixed, MixedStats)  # without interventions
     return source.cells(mixed)
 
 

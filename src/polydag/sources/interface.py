@@ -98,11 +98,16 @@ class Source(ABC):
         assert isinstance(moments, GaussianStats)  # changed rows have no interventions
         return MixedStats(self.names, levels, moments.select(indicator_names(self.names, levels)))
 
-    def cells(self, mixed: MixedStats) -> CellStats:
-        """Counts and moments per cell of labels, on request, of rows whose moments are known."""
+    def require_cells(self) -> None:
+        """Raise where there are no moments per cell of labels, before anything is computed."""
         raise UsageError(
             f"Moments per cell of labels need rows; {self.described} has none to give. Use the score dg."
         )
+
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels, on request, of rows whose moments are known."""
+        self.require_cells()
+        raise NotImplementedError
 
     def rows(self) -> pd.DataFrame:
         """The rows themselves, for learners that need them; refused by sources that cannot give them."""

@@ -29,6 +29,7 @@ from polydag.rows.links import NEIGHBOURS, Links
 from polydag.scores import make_score
 from polydag.search.boss.search import boss
 from polydag.sources.columns.linked_labels import with_codes_of, with_indicators_of
+from polydag.sources.gaps.moments import ALLOWED
 from polydag.sources.interface import Contents, Counts, Source
 from polydag.sources.resampling import drawn_groups
 from polydag.sources.table import InMemory, as_frame
@@ -175,6 +176,9 @@ class LinkedRows(Source):
                 "Linked rows do not take interventions yet. Give the rows in which nothing was set, or leave "
                 "the links out."
             )
+        if isinstance(data, InMemory):
+            _require_plain(data)
+            kinds = {**data.declared_kinds, **(kinds or {})}
         own = data.data if isinstance(data, InMemory) else data
         own = getattr(own, "frame", own)
         network: Any = groups if groups is not None else links
@@ -459,6 +463,18 @@ def _not_coordinates(links: Any) -> Any:
         if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
             return links.astype(np.int64)
     return links
+
+
+def _require_plain(table: InMemory) -> None:
+    """Raise for tables that say what linked rows cannot allow for."""
+    if table.missing in ALLOWED and table.lacks_values:
+        raise UsageError(
+            f"Linked rows are decorrelated as complete rows; missing={table.missing!r} gives moments, or "
+            "several tables. Use missing='drop' or 'impute' (--missing drop|impute), or leave out the "
+            "columns with most missing values."
+        )
+    if table.has_blocks:
+        raise UsageError("The rows have blocks and links: say how they depend on each other in one way.")
 
 
 def _coordinates(data: Any, coordinates: Any) -> tuple[Any, Array]:

@@ -353,8 +353,8 @@ class Parties(Source):
             self._mixed_notes = expanded.notes
         return self._mixed
 
-    def cells(self, mixed: MixedStats) -> CellStats:
-        """Counts and moments per cell of labels, summed over the parties when they are asked for."""
+    def require_cells(self) -> None:
+        """Raise where parties have gaps, noise, other site effects, or no rows."""
         if self.privacy.epsilon is not None:
             raise UsageError("Differential privacy goes with moments of the whole. Use the score dg.")
         if self.has_gaps:
@@ -367,6 +367,11 @@ class Parties(Source):
                 f"The conditional Gaussian goes with site_effects 'means' or 'none', not with "
                 f"{self.site_effects!r}."
             )
+        for_each_party(self.parties, lambda source: source.require_cells())
+
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels, summed over the parties when they are asked for."""
+        self.require_cells()
         rows = for_each_party(self.parties, lambda source: self._cell_party(source, mixed))
         labels = tuple(i for i, name in enumerate(mixed.names) if name in mixed.levels)
         names = tuple(mixed.names[i] for i in labels)

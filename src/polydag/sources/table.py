@@ -300,13 +300,19 @@ class InMemory(Source):
         frame = self._typed[0]
         return build(frame) if self._targets is None else Regimes.from_data(frame, self._targets, build)
 
-    def cells(self, mixed: MixedStats) -> CellStats:
-        """Counts and moments per cell of labels."""
+    def require_cells(self) -> None:
+        """Raise for missing values and interventions."""
         if self.has_gaps:
             raise UsageError(
                 f"Moments per cell need complete rows; missing={self.missing!r} gives moments of the whole. "
                 "Use the degenerate Gaussian (criterion='dg', test='dg'), or missing='drop'."
             )
+        if self._targets is not None:
+            raise UsageError("The conditional Gaussian model does not use interventions. Use the score dg.")
+
+    def cells(self, mixed: MixedStats) -> CellStats:
+        """Counts and moments per cell of labels."""
+        self.require_cells()
         return CellStats(mixed, CellRows.of(self._typed[0], mixed))
 
     def rows(self) -> pd.DataFrame:
@@ -324,6 +330,11 @@ class InMemory(Source):
     def has_interventions(self) -> bool:
         """Whether variables were set by intervention in some rows."""
         return self._targets is not None
+
+    @property
+    def declared_kinds(self) -> Mapping[str, Kind]:
+        """The kinds that were given."""
+        return self._declared
 
     @property
     def has_blocks(self) -> bool:

@@ -11,13 +11,14 @@ import pandas as pd
 
 from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
+from polydag.scores.spec import Needs
 from polydag.sources.checked import Gaussian, gaussian_statistics
 from polydag.sources.columns.agreement import agreed_kinds, levels_of_each, united_levels
 from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
-from polydag.stats import DiscreteCounts, GaussianStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 
 
 def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
@@ -72,8 +73,11 @@ def task_statistics(tasks: Tasks) -> list[Gaussian]:
     return result
 
 
-def task_mixed(tasks: Tasks) -> list[Any]:
-    """Moments of numbers and of indicators of labels in every task, over the levels of all tasks."""
+def task_mixed(tasks: Tasks, needs: Needs = "mixed") -> list[Any]:
+    """Moments of numbers and of indicators of labels in every task, over the levels of all tasks.
+
+    For `needs="cells"`, with counts and moments per cell of labels.
+    """
     names = common_columns({task: list(source.names) for task, source in tasks.items()})
     kinds = agreed_kinds(tasks, names)
     labels = [name for name in names if kinds[name] == "discrete"]
@@ -83,7 +87,12 @@ def task_mixed(tasks: Tasks) -> list[Any]:
     result: list[Any] = []
     for task, source in tasks.items():
         try:
+            if needs == "cells":
+                source.require_cells()
             stats = source.mixed(levels)
+            if needs == "cells" and isinstance(stats, MixedStats):
+                result.append(source.cells(stats).select(names))
+                continue
         except DataError as error:
             raise DataError(f"{task}: {error}") from None
         result.append(

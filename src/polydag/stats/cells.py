@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polydag.arrays import Array, Index
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 from polydag.stats.mixed import Levels, MixedStats
 
 if TYPE_CHECKING:
@@ -93,11 +93,24 @@ class CellStats:
         """The statistics of some of the variables, in the order given."""
         mixed = self.mixed.select(names)
         where = [self.names.index(name) for name in mixed.names]
+        if isinstance(self.ask, CellRows):
+            return CellStats(mixed, self.ask.select(where))
 
         def ask(labels: Columns, numbers: Columns, least: int) -> Cells:
             return self.ask(tuple(where[i] for i in labels), tuple(where[i] for i in numbers), least)
 
         return CellStats(mixed, ask)
+
+    def __add__(self, other: CellStats) -> CellStats:
+        """The statistics of all rows, where they are at hand."""
+        parts = (self, other)
+        if not all(isinstance(part.ask, CellRows) for part in parts):
+            raise UsageError(
+                "Moments per cell of labels are added where rows are at hand. Use the degenerate Gaussian "
+                "(criterion='dg')."
+            )
+        mixed = self.mixed + other.mixed
+        return CellStats(mixed, CellRows.together([(part.ask, part.mixed) for part in parts], mixed))  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +137,23 @@ class CellRows:
                 numbers[k] = (column.to_numpy(dtype=float) - centre[k]) / scale[k]
         arities = np.array([len(mixed.levels.get(name, ())) for name in mixed.names], dtype=np.int64)
         return cls(codes, numbers, arities)
+
+    @classmethod
+    def together(cls, parts: Sequence[tuple[CellRows, MixedStats]], mixed: MixedStats) -> CellRows:
+        """The rows of several tables, in the units of all of them."""
+        centre, scale = standard_units(mixed)
+        numbers = []
+        for rows, own in parts:
+            own_centre, own_scale = standard_units(own)
+            values = rows.numbers * own_scale[:, None] + own_centre[:, None]
+            numbers.append((values - centre[:, None]) / scale[:, None])
+        codes = np.hstack([rows.codes for rows, _ in parts])
+        return cls(codes, np.hstack(numbers), parts[0][0].arities)
+
+    def select(self, where: Sequence[int]) -> CellRows:
+        """The rows of some of the variables, by position."""
+        own = list(where)
+        return CellRows(self.codes[own], self.numbers[own], self.arities[own])
 
     def __call__(self, labels: Columns, numbers: Columns, least: int) -> Cells:
         """The cells of some labels, with the scatter of some numbers."""

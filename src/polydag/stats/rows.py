@@ -13,7 +13,7 @@ from polydag.errors import DataError
 
 MISSING_ADVICE = (
     "Drop or impute such rows first (missing='drop' or 'impute'), or let moments allow for them "
-    "(InMemory(X, missing='em'))."
+    "(InMemory(X, missing='em')); on the command line --missing drop, impute or em."
 )
 
 

@@ -54,6 +54,7 @@ from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.shared_strengths import SharedStrengths
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
 from polydag.scores import kind_of
+from polydag.scores.registry import resolve
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks
 
@@ -388,7 +389,10 @@ class MultitaskDiscovery(StructureLearner):
         if kind_of(self.criterion) == "labels":
             counts = task_counts(tasks, self.criterion, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        stats = task_mixed(tasks) if kind_of(self.criterion) == "mixed" else task_statistics(tasks)
+        if kind_of(self.criterion) == "mixed":
+            stats = task_mixed(tasks, resolve(self.criterion, "mixed").needs)
+        else:
+            stats = task_statistics(tasks)
         return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:

@@ -12,6 +12,8 @@ from polydag.arrays import Index
 from polydag.computing.progress import report
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.posterior.probabilities import either_way
+from polydag.scores import kind_of
+from polydag.sources.gaps.moments import MULTIPLE
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
 
@@ -23,7 +25,7 @@ def permutation_p_value(
 
     The statistic is the expected number of connections that one task has and another has not, over all pairs
     of tasks, each task learned alone; rows are exchanged between tasks, whose sizes stay. None where rows are
-    not at hand, or were not drawn one by one (interventions, blocks).
+    not at hand, or were not drawn one by one (interventions, blocks), or labels are missing.
 
     Parameters
     ----------
@@ -37,6 +39,9 @@ def permutation_p_value(
     plain = {name: source for name, source in tasks.items() if isinstance(source, InMemory)}
     if len(plain) < len(tasks) or any(own.has_interventions or own.has_blocks for own in plain.values()):
         return None
+    lacking = any(own.lacks_values for own in plain.values())
+    if lacking and kind_of(learner.criterion) == "labels":
+        return None  # structural EM for every exchange takes too long
     frames = [as_frame(source.data) for source in plain.values()]
     ends = np.cumsum([len(frame) for frame in frames])[:-1]
     whole = pd.concat(frames, ignore_index=True)
@@ -45,7 +50,14 @@ def permutation_p_value(
 
     def statistic(order: Index) -> float:
         parts = zip(plain.items(), np.split(order, ends), strict=True)
-        tables = {name: InMemory(whole.iloc[rows], kinds=source.kinds) for (name, source), rows in parts}
+        tables = {
+            name: InMemory(
+                whole.iloc[rows],
+                kinds=source.kinds,
+                missing="em" if lacking and source.missing == MULTIPLE else source.missing,
+            )
+            for (name, source), rows in parts
+        }
         found = alone.fit(Tasks(tables))
         P = [np.triu(either_way(own.probabilities), 1) for own in found.posteriors_]
         pairs = itertools.permutations(range(len(P)), 2)

@@ -18,9 +18,10 @@ def kinds_notes(source: Source, used: Mapping[str, Kind]) -> tuple[str, ...]:
     numbers = [name for name in few if used.get(name) == "continuous"]
     notes = []
     if labels:
+        example = labels[0] if len(labels) == 1 else "NAME"
         notes.append(
             f"Few whole numbers, taken as labels: {_listed(labels)}. If they are amounts, declare them "
-            f"continuous (--kind {labels[0]}=continuous; in Python kinds=)."
+            f"continuous (--kind {example}=continuous; in Python kinds=)."
         )
     if numbers:
         notes.append(

@@ -53,4 +53,5 @@ def _plain(label: str) -> str:
 
 
 def _told(level: Hashable, holders: Mapping[Hashable, list[str]]) -> str:
-    return f"{level!r} ({', '.join(holders[level])})"
+    whole = isinstance(level, float) and level % 1 == 0
+    return f"{int(level) if whole else level!r} ({', '.join(holders[level])})"  # type: ignore[call-overload]

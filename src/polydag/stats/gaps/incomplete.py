@@ -8,6 +8,7 @@ of the rows; for one table that is a call, for parties a masked round.
   eigenvalues are then raised and the diagonal restored.
 - *EM* (Dempster, Laird and Rubin 1977): missing values are replaced by their expectations given the others of
   their row, their conditional covariances added, and mean and covariance computed again until they settle.
+  Every second pass is followed by a longer step in the same direction (SQUAREM, Varadhan and Roland 2008).
 
 An edge is decided given other variables, so that the rows are worth about as many as hold a pair and one
 column more: with h the harmonic mean over pairs of the number of rows that hold both, `n (h/n)^{3/2}`. Scores
@@ -28,6 +29,7 @@ from polydag.stats.gaussian import GaussianStats
 How = Literal["testwise", "em"]
 Ask = Callable[[Callable[[Array], GaussianStats]], GaussianStats]
 MIN_PAIR = 3  # rows that a covariance needs
+_ASTRAY = 10.0  # times the change of the pass before: a longer step led astray
 _LEAST = 1e-4  # the smallest eigenvalue of a correlation matrix that was made positive definite
 
 
@@ -85,18 +87,72 @@ def incomplete_moments(
             inverse = inverse_covariance(covariance, first.n)
             return ask(lambda rows: expected((rows - centre) / scale, mean, inverse))
 
-        for _ in range(max_steps):
-            found = asked(mean, covariance)
-            steps += 1
-            change = np.abs(found.covariance - covariance).max() + np.abs(found.mean - mean).max()
-            mean, covariance = found.mean, found.covariance
-            if settled := bool(change < tolerance):
-                break
+        mean, covariance, passes, settled = fixed_point(asked, mean, covariance, tolerance, max_steps)
+        steps += passes
     n = first.n * (_harmonic_mean(pairs) / first.n) ** 1.5
     scatter = n * covariance * np.outer(scale, scale)
     return Incomplete(
         GaussianStats(n, centre + scale * mean, scatter, names, n), first.n, pairs, steps, settled
     )
+
+
+def fixed_point(
+    step: Callable[[Array, Array], GaussianStats],
+    mean: Array,
+    covariance: Array,
+    tolerance: float,
+    max_steps: int,
+) -> tuple[Array, Array, int, bool]:
+    """The mean and covariance that EM no longer changes, the number of passes, and whether it settled."""
+    before = np.inf  # by how much the last pass before an extrapolation changed them
+    held: tuple[Array, Array] | None = None  # where to go on if that went astray
+    passes = 0
+    while passes < max_steps:
+        first = step(mean, covariance)
+        passes += 1
+        change = _change(first, mean, covariance)
+        if change < tolerance:
+            return first.mean, first.covariance, passes, True
+        if held is not None and change > _ASTRAY * before:
+            (mean, covariance), held = held, None
+            continue
+        if passes == max_steps:
+            mean, covariance = first.mean, first.covariance
+            break
+        second = step(first.mean, first.covariance)
+        passes += 1
+        before = _change(second, first.mean, first.covariance)
+        if before < tolerance:
+            return second.mean, second.covariance, passes, True
+        held = second.mean, second.covariance
+        mean, covariance = _extrapolated((mean, covariance), first, second)
+    else:
+        mean, covariance = held if held is not None else (mean, covariance)
+    return mean, covariance, passes, False
+
+
+def _change(found: GaussianStats, mean: Array, covariance: Array) -> float:
+    return float(np.abs(found.covariance - covariance).max() + np.abs(found.mean - mean).max())
+
+
+def _extrapolated(
+    start: tuple[Array, Array], first: GaussianStats, second: GaussianStats
+) -> tuple[Array, Array]:
+    """A longer step in the direction of two passes, as long as the covariance stays positive definite."""
+    r = (first.mean - start[0], first.covariance - start[1])
+    v = (second.mean - first.mean - r[0], second.covariance - first.covariance - r[1])
+    along, bend = (float(np.sqrt((m**2).sum() + (c**2).sum())) for m, c in (r, v))
+    length = along / bend if bend > 0 else 1.0
+    least = 0.1 * float(np.linalg.eigvalsh(second.covariance)[0])
+    while length > 1.01:
+        mean, covariance = (
+            own + 2 * length * change + length**2 * curve
+            for own, change, curve in zip(start, r, v, strict=True)
+        )
+        if np.linalg.eigvalsh(covariance)[0] > max(least, 0.0):
+            return mean, covariance
+        length = (length + 1) / 2
+    return second.mean, second.covariance
 
 
 def _with_masks(rows: Array) -> GaussianStats:
