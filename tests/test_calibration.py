@@ -62,6 +62,9 @@ def test_tasks_never_lose_much_by_being_learned_together(calibration: Any) -> No
 
 @pytest.mark.slow
 def test_differences_in_full(calibration: Any) -> None:
-    rows = [row for row in calibration.differences(40) if row["transfer"] == "learned"]
-    assert max(row["ece"] for row in rows) < 0.08
-    assert sum(row["ece"] for row in rows) / len(rows) < 0.03
+    """Few differences in strength are found where five small groups with labels all have their own."""
+    learned = [row for row in calibration.differences(40) if row["transfer"] == "learned"]
+    for what, most, mean in (("only in one", 0.08, 0.03), ("other strengths", 0.2, 0.05)):
+        errors = [row["ece"] for row in learned if row["what"] == what]
+        assert max(errors) < most
+        assert sum(errors) / len(errors) < mean

@@ -100,6 +100,15 @@ def test_influence_of_labels_and_of_subjects_with_several_rows() -> None:
     assert other.attrs["log_odds"] == pytest.approx(log_odds(model, "smoke", "bronc", "b"), abs=1e-2)
 
 
+def test_another_fit_forgets_what_it_does_not_learn() -> None:
+    tables = {"a": chain(60, 0.3, 0), "b": chain(50, 0.0, 1)}
+    model = MultitaskDiscovery(criterion="bge").fit(tables)
+    assert len(model.mechanisms_) == 4
+    model.set_params(transfer="none").fit(tables)
+    assert not hasattr(model, "mechanisms_")
+    assert not hasattr(model, "relatedness_")
+
+
 def test_what_has_no_influence_is_said() -> None:
     tables = {"a": chain(60, 0.3, 0), "b": chain(50, 0.0, 1)}
     model = MultitaskDiscovery(criterion="bge").fit(tables)

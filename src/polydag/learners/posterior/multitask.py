@@ -255,6 +255,8 @@ class MultitaskDiscovery(StructureLearner):
         transfer = self._transfer(len(source))
         edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
         masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
+        for name in ("relatedness_", "ways_", "mechanisms_", "task_scores_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         # Refused before a long computation.
         self._require_fit(transfer, len(names), len(stats))
         self.n_rows_ = {name: float(table.n) for name, table in source.items()}
