@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment-flare clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment bench-deployment-flare clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,7 +64,7 @@ export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.docs  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-pooled bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment-flare  ## All benchmarks
+bench: bench-pooled bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment bench-deployment-flare  ## All benchmarks
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
@@ -99,6 +99,9 @@ bench-leakage: $(VENV)/.bench  ## What a coordinator can reconstruct of a site
 
 bench-masking: $(VENV)/.bench  ## The cost of masked sums
 	@$(BIN)/python benchmarks/masking.py
+
+bench-deployment: $(VENV)/.bench  ## Sites that run apart, by files: bytes, and where the time goes
+	@$(BIN)/python benchmarks/deployment.py --save
 
 bench-deployment-flare: $(VENV)/.bench  ## NVIDIA FLARE as the transport: seconds a round, and memory
 	@$(INSTALL) --editable '.[federation]'

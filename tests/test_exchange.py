@@ -25,11 +25,9 @@ def contents(folder: Path) -> bytes:
 
 def test_three_processes_find_the_graph_of_one_through_a_folder(tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
-        for who in (*SITES, "coordinator"):
-            processes.start(who)
         kits = [json.loads((tmp_path / f"kit-{site}/kit.json").read_text()) for site in SITES]
         place = tmp_path / "exchange" / f"study-{SiteEndpoint(tmp_path / 'kit-north').signed.study[:16]}"
-        place.mkdir(exist_ok=True)
+        place.mkdir()
         junk = {
             "join-nobody": b"\x80\x04.",
             "answer-1-north": b"POLYDAG1" + bytes(300),
@@ -37,6 +35,13 @@ def test_three_processes_find_the_graph_of_one_through_a_folder(tmp_path: Path) 
         }
         for name, content in junk.items():
             (place / f"{name}.polydag").write_bytes(content)
+        processes.start("coordinator")
+        log, end = tmp_path / "study/run.log", time.monotonic() + PATIENCE
+        while not log.is_file() or log.read_text().count("was refused") < 2:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        for site in SITES:
+            processes.start(site)
         said = {who: processes.finish(who) for who in ("coordinator", *SITES)}
     assert "boss: 5 edges among 5 variables, 150 rows" in said["coordinator"]
     assert "join-nobody.polydag was refused: it is not a polydag file" in said["coordinator"]
@@ -91,6 +96,21 @@ def test_a_file_is_read_when_it_is_whole_and_once(tmp_path: Path) -> None:
     os.utime(place / "answer-1-north.polydag", (time.time() - 90_000,) * 2)  # delivered again, by a clock
     (again,) = channel.arrived("answer")  # that is a day late
     assert again.content == whole.content
+
+
+def test_links_pipes_and_devices_in_the_folder_are_not_read(tmp_path: Path) -> None:
+    """A stranger who may write there could have a site read another file, wait, or fill its memory."""
+    place = tmp_path / f"study-{'a' * 16}"
+    place.mkdir()
+    (tmp_path / "own").write_bytes(b"the site's own")
+    (place / "question-1-north.polydag").symlink_to(tmp_path / "own")
+    (place / "question-2-north.polydag").symlink_to("/dev/zero")
+    os.mkfifo(place / "question-3-north.polydag")
+    (place / "question-4-north.polydag").mkdir()
+    with (place / "question-5-north.polydag").open("wb") as file:
+        file.truncate(envelopes.LARGEST + 1)  # takes no room on the disk
+    found = list(Exchange(tmp_path, "a" * 64).arrived("question", site="north"))
+    assert [each.content for each in found] == [b""] * 5
 
 
 def test_files_for_others_are_left_alone(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -132,11 +133,21 @@ def _split(envelope: bytes) -> tuple[Header, bytes, bytes, bytes]:
 
 
 def read_file(path: str | os.PathLike[str], largest: int = LARGEST) -> bytes:
-    """The bytes of an envelope; its size is checked before it is read."""
+    """The bytes of an envelope: an ordinary file, whose size is checked before it is read.
+
+    In a folder that others write to, a name may also stand for a link, a pipe, or a device without end.
+    """
     file = Path(path)
     try:
-        if (size := file.stat().st_size) > largest:
-            raise DataError(f"{file} has {size} bytes, more than the {largest} that are accepted.")
-        return file.read_bytes()
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as opened_file:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
+                raise DataError(f"{file} is not a file.")
+            if about.st_size > largest:
+                raise DataError(
+                    f"{file} has {about.st_size} bytes, more than the {largest} that are accepted."
+                )
+            return opened_file.read(about.st_size)
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror or error}.") from None
