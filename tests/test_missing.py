@@ -260,3 +260,17 @@ def test_longer_steps_lead_em_to_the_same_end_in_fewer_passes(share: float) -> N
     assert fast.settled
     assert fast.steps - 2 < 0.8 * enough
     np.testing.assert_allclose(fast.stats.correlation, tight.correlation, atol=3e-3)
+
+
+@pytest.mark.parametrize("missing", ["em", "testwise"])
+def test_pairs_that_no_row_holds_are_no_edges(missing: str) -> None:
+    rng = np.random.default_rng(0)
+    parts = {}
+    for party, columns in (("one", "abc"), ("two", "bcd"), ("three", "abc")):
+        rows = np.cumsum(rng.normal(size=(200, 4)), axis=1)
+        parts[party] = InMemory(pd.DataFrame(rows, columns=list("abcd"))[list(columns)], missing=missing)
+    model = BOSS().fit(Parties(parts))
+    assert {frozenset((edge.source, edge.target)) for edge in model.graph_.edges()} == {
+        frozenset("ab"), frozenset("bc"), frozenset("cd")
+    }  # fmt: skip
+    assert any("a \u2013 d" in note and "unknown" in note for note in model.notes_)

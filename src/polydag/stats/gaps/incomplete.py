@@ -30,6 +30,7 @@ How = Literal["testwise", "em"]
 Ask = Callable[[Callable[[Array], GaussianStats]], GaussianStats]
 MIN_PAIR = 3  # rows that a covariance needs
 _ASTRAY = 10.0  # times the change of the pass before: a longer step led astray
+_SWEEPS = 20  # over pairs that no rows hold
 _LEAST = 1e-4  # the smallest eigenvalue of a correlation matrix that was made positive definite
 
 
@@ -78,7 +79,7 @@ def incomplete_moments(
         raise DataError(f"Column {names[int(np.argmax(flat))]} is constant. Leave it out.")
     second = ask(lambda rows: _with_masks((rows - centre) / scale))
     pairs, correlation, spread = _pairwise(second, d)
-    correlation = positive_definite(correlation)
+    correlation = positive_definite(with_unseen_pairs(correlation, pairs))
     steps, settled, mean, covariance = 2, True, np.zeros(d), correlation
     if how == "em":
         covariance = np.outer(spread, spread) * correlation
@@ -173,6 +174,23 @@ def _pairwise(stats: GaussianStats, d: int) -> tuple[Array, Array, Array]:
     correlation = np.where(pairs >= MIN_PAIR, covariance / np.outer(spread, spread), 0.0)
     np.fill_diagonal(correlation, 1.0)
     return pairs, np.clip(correlation, -1, 1), spread
+
+
+def with_unseen_pairs(correlation: Array, pairs: Array) -> Array:
+    """Correlations of pairs that no rows hold, as if these were independent given what is seen with both.
+
+    Rows say nothing of them, and EM leaves their partial correlation where it starts: zero correlation would
+    be a strong claim about it.
+    """
+    unseen = [(i, j) for i, j in np.argwhere(pairs < MIN_PAIR) if i < j]
+    result = correlation.copy()
+    for _ in range(_SWEEPS if unseen else 0):
+        for i, j in unseen:
+            both = np.flatnonzero((pairs[i] >= MIN_PAIR) & (pairs[j] >= MIN_PAIR))
+            both = both[(both != i) & (both != j)]
+            through = np.linalg.pinv(result[np.ix_(both, both)], hermitian=True) @ result[both, j]
+            result[i, j] = result[j, i] = np.clip(result[i, both] @ through, -1, 1)
+    return result
 
 
 def positive_definite(correlation: Array) -> Array:
