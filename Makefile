@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-versions bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment bench-deployment-flare clean
+.PHONY: report-assets bench-report help demo test test-slow test-portable fuzz lint format docs bench bench-pooled bench-defaults bench-versions bench-streaming bench-first-use bench-search bench-discovery bench-linked bench-linked-paper bench-federated bench-nonlinear bench-multitask bench-calibration bench-leakage bench-masking bench-private bench-deployment bench-deployment-flare clean
 
 help:  ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,6 +68,12 @@ bench: bench-pooled bench-streaming bench-first-use bench-search bench-discovery
 
 bench-pooled: $(VENV)/.bench  ## NOTEARS beside DAGMA
 	@$(BIN)/python benchmarks/pooled.py
+
+bench-defaults: $(VENV)/.bench  ## The defaults beside the best known settings and other packages
+	@$(BIN)/python benchmarks/defaults.py
+	@$(BIN)/python benchmarks/penalties.py
+	@$(BIN)/python benchmarks/sites.py
+	@$(BIN)/python benchmarks/dense.py
 
 bench-versions: $(VENV)/.bench  ## This version beside an earlier checkout (EARLIER=folder)
 	@$(BIN)/python benchmarks/versions.py $(EARLIER)

@@ -27,6 +27,7 @@ from polydag import (
     studies,
 )
 from polydag.cli import demos
+from polydag.data.method_choice import choose
 from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.learners import LEARNERS, ROW_LEARNERS
@@ -136,6 +137,7 @@ def test_what_auto_chose_is_said_and_recorded(tmp_path: Path, monkeypatch: pytes
     assert "with the score bic for numbers and the penalty of the extended BIC: of the" in result.notes[0]
     assert "columns: of the" in run(dataclasses.replace(config, settings={"penalty": 2.0})).notes[0]
     assert run(result.config).graph == result.graph
+    assert choose(d=100, n=1e6, labels=True).reason.endswith("fewest errors. It takes about 5 minutes.")
     monkeypatch.setattr("polydag.data.method_choice.PATIENCE", 0.0)
     quick = run(config)
     assert quick.config.method == "ges"

@@ -21,19 +21,22 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(*, d: int, n: float, score: str = "") -> Choice:
-    """The method that learns one graph from `d` columns and `n` rows; `score` says how it scores them.
+def choose(*, d: int, n: float, score: str = "", labels: bool = False) -> Choice:
+    """The method that learns one graph from `d` columns and `n` rows.
+
+    `score` says how it scores them, and `labels` that all hold labels: GES is no faster there.
 
     Examples
     --------
     >>> choose(d=8, n=500).method
     'boss'
     """
-    seconds = {cost.method: cost.seconds for cost in estimates(d, n)}
+    seconds = {cost.method: cost.seconds for cost in estimates(d, n, labels=labels)}
     columns = f"{d} columns{score and f', with {score}'}"
-    if seconds["boss"] <= PATIENCE:
+    if seconds["boss"] <= PATIENCE or labels:
         why = "of the searches that do not depend on units, it makes the fewest errors"
-        return Choice("boss", f"Method auto chose boss for {columns}: {why}.")
+        long = f" It takes about {_duration(seconds['boss'])}." if seconds["boss"] > PATIENCE else ""
+        return Choice("boss", f"Method auto chose boss for {columns}: {why}.{long}")
     instead = f"boss would take about {_duration(seconds['boss'])} (--method boss)"
     takes = f"; ges takes about {_duration(seconds['ges'])}" if seconds["ges"] > PATIENCE else ""
     return Choice("ges", f"Method auto chose ges for {columns}: {instead}{takes}.")

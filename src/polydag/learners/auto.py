@@ -57,7 +57,8 @@ class AutoDAG(HeldOutScore, StructureLearner):
     def _fit(self, source: Source) -> None:
         from polydag.learners.registry import LEARNERS  # which names this learner, too
 
-        choice = choose(d=len(source.names), n=source.n, score=usual(source.contents))
+        contents = source.contents
+        choice = choose(d=len(source.names), n=source.n, score=usual(contents), labels=contents == "labels")
         learner = LEARNERS[choice.method](knowledge=self.knowledge, random_state=self.random_state).fit(
             source
         )

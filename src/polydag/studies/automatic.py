@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from polydag.studies.config.shapes import AUTO, Config
 
 if TYPE_CHECKING:
+    from polydag.scores.spec import Kind
     from polydag.studies.data.inputs import Inputs
 
 C = TypeVar("C", bound=Config)
@@ -29,27 +30,29 @@ def by_data(config: C, inputs: Inputs) -> tuple[C, tuple[str, ...]]:
     if config.method != AUTO:
         return config, ()
     from polydag.data.method_choice import choose
+    from polydag.scores.registry import usual
     from polydag.studies.data.linking import variables
 
     table = next(iter(inputs.tables.values()))
     names = variables(config, table.names)
+    contents = _contents(config, table, names)
+    own = contents is None or {"criterion", "penalty"} & set(config.settings)
+    score = "" if own or contents is None else usual(contents)
     decided = _of_options(config)
-    method, reason = decided or choose(d=len(names), n=inputs.n, score=_score(config, table, names))
+    method, reason = decided or choose(d=len(names), n=inputs.n, score=score, labels=contents == "labels")
     return dataclasses.replace(config, method=method), (reason,)
 
 
-def _score(config: Config, table: Any, names: Sequence[str]) -> str:
-    """In words: the score of the columns; nothing where the person has chosen one, or its penalty."""
-    from polydag.scores.registry import usual
-
+def _contents(config: Config, table: Any, names: Sequence[str]) -> Kind | None:
+    """What scores are asked of: labels have moments only where rows are linked or have gaps."""
     kinds = getattr(table, "kinds", None)
-    if kinds is None or {"criterion", "penalty"} & set(config.settings):
-        return ""
+    if kinds is None:
+        return None
     found = {kinds[name] for name in names}
     if found == {"continuous"}:
-        return usual("numbers")
+        return "numbers"
     by_moments = config.is_linked or config.missing == "testwise"
-    return usual("labels" if found == {"discrete"} and not by_moments else "mixed")
+    return "labels" if found == {"discrete"} and not by_moments else "mixed"
 
 
 def _of_options(config: Config) -> tuple[str, str] | None:

@@ -116,7 +116,7 @@ def check(
         tables=tuple((table.source, table.n, len(table.names)) for table in checked),
         columns=tuple(columns),
         findings=tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))),
-        estimates=estimates(d, n),
+        estimates=estimates(d, n, labels=all(column.kind == "discrete" for column in columns)),
         notes=tuple(f"{table.source}: {note}" for table in checked for note in table.notes),
     )
 
