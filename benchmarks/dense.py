@@ -62,12 +62,12 @@ def measure(p: int, degree: int, target: float, seeds: range) -> list[dict[str, 
             true = np.triu(truth.adjacency | truth.adjacency.T)
             both = float((joined & true).sum())
             found.append((seconds, both / true.sum(), both / max(joined.sum(), 1), errors.shd))
-        mean = np.mean(found, axis=0)
+        cpu, recall, precision, shd = (float(value) for value in np.mean(found, axis=0))
         aim = target if name == "BOSS" else None
         rows.append({
-            "p": p, "degree": degree, "search": name, "cpu_s": round(float(mean[0]), 2), "target_s": aim or "",
-            "met": "" if aim is None else bool(mean[0] <= aim), "recall": round(float(mean[1]), 3),
-            "precision": round(float(mean[2]), 3), "cpdag_shd": round(float(mean[3]), 1), "seeds": len(seeds),
+            "p": p, "degree": degree, "search": name, "cpu_s": round(cpu, 2), "target_s": aim or "",
+            "met": "" if aim is None else cpu <= aim, "recall": round(recall, 3),
+            "precision": round(precision, 3), "cpdag_shd": round(shd, 1), "seeds": len(seeds),
         })  # fmt: skip
         print(rows[-1], flush=True)
     return rows
