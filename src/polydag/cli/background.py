@@ -11,6 +11,7 @@ from pathlib import Path
 from polydag.errors import UsageError
 
 _PAUSE = 0.05
+_STARTED: list[subprocess.Popen[bytes]] = []  # held, as Python warns of processes that outlive their object
 
 
 def started(
@@ -32,6 +33,7 @@ def started(
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
+    _STARTED.append(process)
     while process.poll() is None and not is_running():
         time.sleep(_PAUSE)
     if process.poll() not in (None, 0):
