@@ -42,6 +42,8 @@ def free_port() -> int:
 class FlareProcesses(Processes):
     """Real processes of one study, with FLARE's own below them; all are ended by their ids."""
 
+    prefix: tuple[str, ...] = ()  # of the commands
+
     def __init__(self, folder: Path, method: str = "boss", *options: str) -> None:
         self.folder, self.files = folder, tables(folder)
         self.running: dict[str, subprocess.Popen[str]] = {}
@@ -66,7 +68,7 @@ class FlareProcesses(Processes):
 
     def enter(self, who: str, words: list[str]) -> None:
         self.running[who] = subprocess.Popen(
-            [sys.executable, "-m", "polydag", *words],
+            [*self.prefix, sys.executable, "-m", "polydag", *words],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -325,6 +327,34 @@ def test_a_site_that_does_not_answer_for_a_minute_is_waited_for(tmp_path: Path) 
         for process in frozen:
             process.resume()
         said = processes.finish_all()
+    assert all("The study is finished." in said[site] for site in SITES), said
+    one = as_in_one_process(processes, "admm")
+    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
+
+
+@pytest.mark.slow
+def test_the_network_is_gone_for_a_minute(tmp_path: Path) -> None:
+    holder = subprocess.Popen(["unshare", "--net", "sleep", "3600"], stderr=subprocess.PIPE, text=True)
+    try:
+        time.sleep(1.0)
+        if holder.poll() is not None:
+            pytest.skip(f"no network namespace can be made here: {holder.communicate()[1]}")
+        inside = ("nsenter", "--target", str(holder.pid), "--net")
+        subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+        with FlareProcesses(tmp_path, "admm") as processes:
+            processes.prefix = inside
+            processes.start_all()
+            end = time.monotonic() + PATIENCE
+            while processes.number() < 3:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            subprocess.run([*inside, "ip", "link", "set", "lo", "down"], check=True)
+            time.sleep(60)
+            subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+            said = processes.finish_all()
+    finally:
+        holder.kill()
+        holder.communicate()
     assert all("The study is finished." in said[site] for site in SITES), said
     one = as_in_one_process(processes, "admm")
     assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()

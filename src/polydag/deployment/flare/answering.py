@@ -15,6 +15,7 @@ from nvflare.apis.signal import Signal
 from polydag.deployment.flare.relay import (
     CONTENT,
     FINISHED,
+    HOLD,
     JOIN,
     NAME,
     QUESTION,
@@ -57,11 +58,15 @@ class Answering(Executor):
             return make_reply(ReturnCode.BAD_TASK_DATA)
         began = time.monotonic()
         while not abort_signal.triggered:
+            waited = time.monotonic() - began
             if (found := relay.read(wanted)) is not None:
                 self._last = wanted
                 return Shareable({NAME: wanted, CONTENT: found})
             if relay.is_done:
                 self._last = FINISHED
                 return Shareable({FINISHED: True})
-            time.sleep(_PAUSE if time.monotonic() - began < _HURRY else _SLOW)
+            if waited > HOLD:
+                self._last = ""
+                return Shareable()  # the site is there, and has no answer yet
+            time.sleep(_PAUSE if waited < _HURRY else _SLOW)
         return make_reply(ReturnCode.TASK_ABORTED)

@@ -10,15 +10,17 @@ from typing import Any
 
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from polydag.deployment.flare.job import TASK
-from polydag.deployment.flare.relay import ANSWER, CONTENT, FINISHED, JOIN, NAME, Relay, is_name_of
+from polydag.deployment.flare.relay import ANSWER, CONTENT, FINISHED, HOLD, JOIN, NAME, Relay, is_name_of
 
 _PAUSE, _LONGEST = 0.01, 0.1  # seconds between two looks at the folder
+_LOST = HOLD + 45.0  # seconds without a sign of a site's part of the job, after which the job is given up
 _FIRST_AGAIN, _LAST_AGAIN = 5.0, 60.0  # seconds until an answer is fetched again that led to nothing
 
 
@@ -31,6 +33,7 @@ class _Asked:
     task: Task | None = None
     wait: float = _FIRST_AGAIN
     again: float = 0.0
+    sent: float = 0.0
     finished: bool = False
 
 
@@ -83,6 +86,8 @@ class Asking(Controller):
     ) -> bool:
         """Send a site's question, or ask for the file with which it joins; false where there is no need."""
         if each.task is not None and each.task.completion_status is None:
+            if time.monotonic() - each.sent > _LOST:  # FLARE would wait for ever
+                raise RuntimeError(f"{site} is no longer part of the job; another job goes on")
             return False
         name, mark = question or (None, None)
         if (name, mark) == (each.name, each.mark) and time.monotonic() < each.again:
@@ -93,7 +98,8 @@ class Asking(Controller):
         if name is not None and content is None:
             return False  # it has served in the meantime
         each.name, each.mark = name, mark
-        each.again = time.monotonic() + each.wait
+        each.sent = time.monotonic()
+        each.again = each.sent + each.wait
         each.wait = min(2 * each.wait, _LAST_AGAIN)
         each.task = Task(TASK, Shareable({NAME: name, CONTENT: content}), result_received_cb=self._received)
         self.send(each.task, fl_ctx, targets=[site])
@@ -110,6 +116,8 @@ class Asking(Controller):
         name, content = result.get(NAME), result.get(CONTENT)
         if result.get(FINISHED) is True:
             each.finished = True
+        elif name is None and result.get_return_code() == ReturnCode.OK:
+            each.again = 0.0  # it has no answer yet
         elif isinstance(content, bytes) and (is_name_of(name, ANSWER, site) or is_name_of(name, JOIN, site)):
             relay.put(name, content)
             relay.forget_before(name)

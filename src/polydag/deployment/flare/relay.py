@@ -18,6 +18,7 @@ EXCHANGE, ABOUT, DONE, SENT = "exchange", "study.json", "done", "sent"
 PARENT = "POLYDAG_PARENT"  # in the environment: the process that a process of FLARE must not outlive
 LARGEST = 1 << 30  # bytes of a file
 QUESTION, ANSWER, JOIN = "question", "answer", "join"
+HOLD = 15.0  # seconds after which a site without an answer says that it is still there
 NAME, CONTENT, FINISHED = "name", "content", "finished"  # of what goes through FLARE
 _NUMBERED = re.compile(r"(?P<kind>question|answer)-(?P<number>[0-9]{1,9})-(?P<site>[A-Za-z0-9_-]+)\.polydag")
 
