@@ -33,7 +33,7 @@ class _Asked:
     task: Task | None = None
     wait: float = _FIRST_AGAIN
     again: float = 0.0
-    sent: float = 0.0
+    since: float | None = None  # of the first task to which there has been no reply
     finished: bool = False
 
 
@@ -85,9 +85,9 @@ class Asking(Controller):
         fl_ctx: FLContext,
     ) -> bool:
         """Send a site's question, or ask for the file with which it joins; false where there is no need."""
+        if each.since is not None and time.monotonic() - each.since > _LOST:  # FLARE would wait for ever
+            raise RuntimeError(f"{site} is no longer part of the job; another job goes on")
         if each.task is not None and each.task.completion_status is None:
-            if time.monotonic() - each.sent > _LOST:  # FLARE would wait for ever
-                raise RuntimeError(f"{site} is no longer part of the job; another job goes on")
             return False
         name, mark = question or (None, None)
         if (name, mark) == (each.name, each.mark) and time.monotonic() < each.again:
@@ -98,8 +98,9 @@ class Asking(Controller):
         if name is not None and content is None:
             return False  # it has served in the meantime
         each.name, each.mark = name, mark
-        each.sent = time.monotonic()
-        each.again = each.sent + each.wait
+        now = time.monotonic()
+        each.since = now if each.since is None else each.since
+        each.again = now + each.wait
         each.wait = min(2 * each.wait, _LAST_AGAIN)
         each.task = Task(TASK, Shareable({NAME: name, CONTENT: content}), result_received_cb=self._received)
         self.send(each.task, fl_ctx, targets=[site])
@@ -111,6 +112,7 @@ class Asking(Controller):
     @staticmethod
     def _take(relay: Relay, site: str, each: _Asked, result: Any) -> None:
         """Place what a site has sent; anything else than a file of its own is left."""
+        each.since = None
         if not isinstance(result, Shareable):
             return
         name, content = result.get(NAME), result.get(CONTENT)

@@ -84,6 +84,7 @@ class Party:
         (self.workspace / "tmp").mkdir(mode=0o700)
         own = {PARENT: str(os.getpid()), "TMPDIR": str(self.workspace / "tmp")}
         own |= {"NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "2", "MALLOC_ARENA_MAX": "2"}
+        own |= {"NVFLARE_STRICT_START_JOB_REPLY_CHECK": "true"}
         environment = {**os.environ, **own}
         with (self.workspace / LOG).open("ab") as log:
             return subprocess.Popen(
