@@ -17,9 +17,20 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from polydag.deployment.flare.job import TASK
-from polydag.deployment.flare.relay import ANSWER, CONTENT, FINISHED, HOLD, JOIN, NAME, Relay, is_name_of
+from polydag.deployment.flare.relay import (
+    ALIVE,
+    ANSWER,
+    CONTENT,
+    FINISHED,
+    HOLD,
+    JOIN,
+    NAME,
+    Relay,
+    is_name_of,
+)
 
 _PAUSE, _LONGEST = 0.01, 0.1  # seconds between two looks at the folder
+_SHOWN = 5.0  # seconds between two signs of life for the server's process
 _LOST = HOLD + 45.0  # seconds without a sign of a site's part of the job, after which the job is given up
 _FIRST_AGAIN, _LAST_AGAIN = 5.0, 60.0  # seconds until an answer is fetched again that led to nothing
 
@@ -59,10 +70,13 @@ class Asking(Controller):
         """Go on until all sites have finished the study, or the job is ended."""
         relay = Relay.of(Path(fl_ctx.get_workspace().get_root_dir()))
         asked = {site: _Asked() for site in relay.sites}
-        pause = _PAUSE
+        pause, shown = _PAUSE, -_SHOWN
         while not all(each.finished for each in asked.values()):
             if abort_signal.triggered:
                 return
+            if time.monotonic() - shown > _SHOWN:
+                relay.put(ALIVE, b"")
+                shown = time.monotonic()
             before = pause
             pause = min(2 * pause, _LONGEST)
             while not self._arrived.empty():

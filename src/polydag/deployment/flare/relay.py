@@ -14,7 +14,7 @@ from typing import Any, Self
 from polydag.errors import DataError
 from polydag.sealed_files import replace_file
 
-EXCHANGE, ABOUT, DONE, SENT = "exchange", "study.json", "done", "sent"
+EXCHANGE, ABOUT, DONE, SENT, ALIVE = "exchange", "study.json", "done", "sent", "alive"
 PARENT = "POLYDAG_PARENT"  # in the environment: the process that a process of FLARE must not outlive
 LARGEST = 1 << 30  # bytes of a file
 QUESTION, ANSWER, JOIN = "question", "answer", "join"
@@ -77,6 +77,13 @@ class Relay:
             return (self.files / name).read_bytes()
         except OSError:
             return None
+
+    def mark_of(self, name: str) -> int:
+        """A number that changes when a file is written."""
+        try:
+            return (self.files / name).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def forget_before(self, name: str) -> None:
         """Remove what a site was asked, or has answered, before the file of this name."""

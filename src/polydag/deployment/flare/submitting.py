@@ -6,6 +6,7 @@ where the old one was, because nothing is lost with a job.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -19,9 +20,10 @@ from nvflare.apis.job_def import JobMetaKey, RunStatus
 from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
 
 from polydag.deployment.flare import job
-from polydag.deployment.flare.relay import Relay
+from polydag.deployment.flare.relay import ALIVE, Relay
 
 _PAUSE = 0.2
+_SILENT = 90.0  # seconds without a sign of life of the controller
 _FIRST_AGAIN, _LAST_AGAIN = 0.5, 10.0  # seconds between an ended job and the next
 _ALIVE = {
     status.value
@@ -55,8 +57,14 @@ class Submitting(FLComponent):
             time.sleep(_PAUSE)
         manager = engine.get_component(SystemComponents.JOB_MANAGER)
         current = self._submit(engine, manager, workspace, relay.sites)
+        mark, since = relay.mark_of(ALIVE), time.monotonic()
         while not relay.is_done:
             time.sleep(_PAUSE)
+            if (new := relay.mark_of(ALIVE)) != mark:
+                mark, since = new, time.monotonic()
+            elif time.monotonic() - since > _SILENT:  # FLARE hangs: the command starts the server again
+                self.logger.warning("The job %s shows no sign of life; the server starts again.", current)
+                os._exit(1)
             with engine.new_context() as fl_ctx:
                 found = manager.get_job(current, fl_ctx)
                 if found is not None and found.meta.get(JobMetaKey.STATUS.value) not in _ALIVE:
