@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +28,11 @@ from polydag.rows.likelihood.restricted import Columns
 from polydag.rows.likelihood.whitening import Blocks, Whitening, as_precision
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout
+from polydag.rows.structures import choice
 from polydag.rows.structures.choice import Candidate, best
 from polydag.rows.structures.decay import Decay
 from polydag.rows.structures.exchangeable import Exchangeable, Smooth
+from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.known import Known
 from polydag.rows.structures.shared_block import SharedBlock, by_distance
 from polydag.studies.findings.linked_rows import sentences
@@ -556,6 +559,36 @@ def test_the_choice_is_never_clearly_worse_and_nothing_simpler_would_do(seed: in
 
     assert margin(chosen) <= 1e-9
     assert all(margin(each) > -1e-9 for each in found[: int(chosen.structure.name)])
+
+
+class _Numbered(NamedTuple):
+    name: str
+    number: float
+    deviances: list[float]
+
+    def fit(self, columns: Columns, scored: Any) -> Fitted:
+        del columns, scored
+        return Fitted(None, {"number": self.number})  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 10_000))
+def test_the_estimate_is_that_of_the_chosen_structure(seed: int) -> None:
+    """Also where the free structures, tried last, make another simple one the choice."""
+    rng = np.random.default_rng(seed)
+    simple = [_Numbered("independent", 0.0, rng.normal(0, 9, 6).tolist()),
+              _Numbered("common", 1.0, rng.normal(-4, 9, 6).tolist())]  # fmt: skip
+    free = [_Numbered("free", 2.0 + k, rng.normal(-6, 9, 6).tolist()) for k in range(2)]
+
+    def held_out(structures: Sequence[Any], orders: Sequence[Columns]) -> list[Candidate]:
+        del orders
+        return [Candidate(each, np.array(each.deviances)) for each in structures]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(choice, "by_held_out_columns", held_out)
+        columns = Columns(np.zeros((4, 6)), np.ones((4, 1)))
+        found = choice.choose(simple, free, columns, lambda fitted, gain: False)
+    assert isinstance(found.structure, _Numbered)
+    assert found.fitted.parameters["number"] == found.structure.number
 
 
 def test_rounding_in_the_data_does_not_change_the_structure() -> None:

@@ -106,7 +106,7 @@ def choose(
     if free and not is_enough(fitted, candidates[0].deviance - simplest.deviance):
         further = by_held_out_columns(free, orders)
         chosen = best([*candidates, *further]).structure
-        if chosen.name == "free":
+        if chosen is not simplest.structure:  # a free one, or one that is level with these
             fitted = chosen.fit(columns, every)
         candidates = [*candidates, *further]
     return Choice(chosen, fitted, candidates)
