@@ -46,7 +46,6 @@ from polydag.reproduce import linked as paper
 from polydag.reproduce.linked_settings import PRESETS, chosen, published, real, simulated
 from polydag.rows.estimate import scaled_problem
 from polydag.rows.linked_table import LinkedTable
-from polydag.sources import InMemory
 from polydag.studies import TableConfig, TasksConfig
 from polydag.studies.plan import plan_of
 from printed import same_output
@@ -273,12 +272,6 @@ def test_settings_that_cannot_be_meant(
     options = {name: options[name] for name in options if name not in SOURCE}
     with pytest.raises(error, match=said):
         LinkedRowsDAG(**options).fit(LinkedRows(rows, **source))
-
-
-def test_interventions_are_refused_not_forgotten(rows: pd.DataFrame) -> None:
-    set_in_half = ["none"] * (len(rows) // 2) + [str(rows.columns[0])] * (len(rows) - len(rows) // 2)
-    with pytest.raises(UsageError, match="do not take interventions"):
-        LinkedRows(InMemory(rows, interventions=set_in_half), groups=np.arange(len(rows)) // 4)
 
 
 def test_an_order_with_a_name_twice(rows: pd.DataFrame) -> None:

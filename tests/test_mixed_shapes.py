@@ -66,8 +66,9 @@ def test_linked_rows_take_what_a_table_says_of_itself_or_refuse_it() -> None:
     for missing in ("em", "testwise", "multiple"):
         with pytest.raises(UsageError, match=f"missing='{missing}'.*--missing drop"):
             LinkedRows(InMemory(gaps, missing=missing), groups="school")
-    with pytest.raises(UsageError, match="do not take interventions"):
-        LinkedRows(InMemory(X, interventions=["none"] * len(X)), groups="school")
+    words = X.assign(ward=X["ward"].astype(str))
+    with pytest.raises(UsageError, match=r"With interventions.*these are labels: ward, died"):
+        LinkedRows(InMemory(words, interventions=["none"] * len(X)), groups="school")
 
 
 def test_tasks_with_missing_values_from_the_command_line(tmp_path: Path) -> None:

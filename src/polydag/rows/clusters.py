@@ -21,8 +21,9 @@ def by_cluster(found: Decorrelation) -> pd.DataFrame:
     """One row for each cluster of two rows and more, in the order of the data.
 
     `correlation` and `correlation_after` are mean products of linked rows over mean squares, over all columns
-    of the residuals, before and after decorrelation. `effective_n` is what its rows are worth for edges where
-    dependence is ignored, `(tr Σ)²/tr(Σ²)` of its block; `decorrelated_n` what they are worth afterwards.
+    of the residuals that no intervention set, before and after decorrelation. `effective_n` is what its rows
+    are worth for edges where dependence is ignored, `(tr Σ)²/tr(Σ²)` of its block; `decorrelated_n` what they
+    are worth afterwards.
     """
     import pandas as pd
 
@@ -30,6 +31,8 @@ def by_cluster(found: Decorrelation) -> pd.DataFrame:
     component, n = table.links.components, table.links.n
     sizes = np.bincount(component, minlength=1)
     own = ~table.group_level
+    if table.was_set is not None:  # what was set is alike for another reason
+        own &= ~table.was_set.any(axis=0)
     after = found.rows()[:, own]
     before = precision.correlate(found.rows())[:, own]
     blocks = precision.correlations

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polydag.arrays import Array
+from polydag.arrays import Array, Mask
 from polydag.parameters import check, number, one_of, whole
 from polydag.rows.dependence import DependenceTest, row_dependence, sentence
 from polydag.rows.descent.block_descent import LAMBDA2
-from polydag.rows.estimate import RowEstimate, after_decorrelation, estimate, means_of, scaled_problem
+from polydag.rows.estimate import (
+    RowEstimate,
+    after_decorrelation,
+    estimate,
+    in_unset_rows,
+    means_of,
+    scaled_problem,
+)
 from polydag.rows.likelihood.restricted import Columns
-from polydag.rows.likelihood.whitening import as_precision
+from polydag.rows.likelihood.whitening import Estimated, Whitening, as_precision, of_rows
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import Layout, RowPrecision
 from polydag.rows.structures.by_column import column_strengths, same_strength
@@ -78,16 +85,21 @@ class Decorrelation:
     @cached_property
     def before(self) -> DependenceTest:
         """Are linked rows correlated in the data?"""
-        own = self.table.values[:, ~self.table.group_level]
-        return row_dependence(own, self.table.links, covariates=self._Z[:, 1:])
+        rows = self.table.unset
+        own = self.table.values[rows][:, ~self.table.group_level]
+        return row_dependence(own, self.table.unset_links, covariates=self._Z[rows, 1:])
 
     @cached_property
     def after(self) -> DependenceTest:
         """Are they correlated in what is left after decorrelation?"""
-        order, precision = self.precision.layout.order, self.precision
+        layout = self.precision.layout
+        kept = self.table.unset[layout.order]
+        rows = layout.order[kept]
+        found = Estimated(self.precision)
+        whitening = found if kept.all() else of_rows(found, kept)
         tables = (self.table.values[:, ~self.table.group_level], self._Z)
-        X, Z = (precision.whiten_sorted(np.ascontiguousarray(each[order])) for each in tables)
-        return after_decorrelation(X, Z, precision.layout, self.table.links)
+        X, Z = (whitening.whiten(each[rows])[np.argsort(rows)] for each in tables)
+        return after_decorrelation(X, Z, self.table.unset_links)
 
     @cached_property
     def column_correlations(self) -> Array:
@@ -115,9 +127,10 @@ class Decorrelation:
     @property
     def _columns(self) -> Columns:
         """The columns that tell Σ, of unit variance, rows sorted by component."""
-        order = self.precision.layout.order
-        values = self.table.values[order][:, ~self.table.group_level]
-        return Columns(values / values.std(axis=0), self._Z[order])
+        layout = self.precision.layout
+        values = self.table.values[layout.order][:, ~self.table.group_level]
+        columns = Columns(values / values.std(axis=0), self._Z[layout.order])
+        return in_unset_rows(columns, self.table, layout)
 
     @cached_property
     def correlation(self) -> float:
@@ -170,9 +183,7 @@ class Decorrelation:
     @cached_property
     def _Z(self) -> Array:
         """The intercept, the covariates, and columns that are the same in all linked rows."""
-        ones = np.ones((len(self.table.values), 1))
-        beside = [] if self.table.covariates is None else [self.table.covariates]
-        return np.concatenate([ones, *beside, self.table.values[:, self.table.group_level]], axis=1)
+        return np.concatenate([self.table.design, self.table.values[:, self.table.group_level]], axis=1)
 
     def rows(self) -> Array:
         """`L (X − Z M)`: independent rows."""
@@ -187,12 +198,45 @@ class Decorrelation:
         layout = self.precision.layout
         return self._moments(as_precision(Exchangeable(layout).at(strength), layout))
 
+    def moments_of(self, kept: Mask, strength: float | None = None) -> GaussianStats:
+        """The moments of some of the rows, decorrelated by their own part of Σ, or by one strength.
+
+        Covariates are taken out by generalised least squares within these rows.
+        """
+        if kept.all():
+            return self.moments() if strength is None else self.moments_at(strength)
+        layout = self.precision.layout
+        own = kept[layout.order]
+        rows = layout.order[own]
+        found: Whitening = Estimated(self.precision)
+        if strength is not None:
+            found = Exchangeable(layout).at(strength)
+        part = of_rows(found, own)
+        values = self.table.values[rows]
+        if self.table.covariates is not None:
+            design = part.whiten(self.table.design[rows])
+            means = np.linalg.lstsq(design, part.whiten(values), rcond=None)[0]
+            values = values - self.table.covariates[rows] @ means[1:]
+        return GaussianStats.from_data(values, names=self.table.names, row_factor=_factor(part, len(rows)))
+
     def _moments(self, precision: RowPrecision | None) -> GaussianStats:
         values = self.table.values
         if self.table.covariates is not None:
             values = values - self.table.covariates @ self.means[1:]
         factor = None if precision is None else precision.factor()
         return GaussianStats.from_data(values, names=self.table.names, row_factor=factor)
+
+
+def _factor(found: Whitening, n: int) -> Any:
+    """What multiplies rows to whiten them, without the matrix."""
+    from scipy.sparse.linalg import LinearOperator
+
+    return LinearOperator(
+        (n, n),
+        matvec=lambda column: found.whiten(column.reshape(-1, 1)).ravel(),
+        matmat=found.whiten,
+        dtype=np.float64,
+    )
 
 
 def decorrelated(values: Array, covariates: Array | None, means: Array, precision: RowPrecision) -> Array:

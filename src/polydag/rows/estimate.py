@@ -10,7 +10,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Mask
 from polydag.computing.progress import report
-from polydag.errors import DataWarning
+from polydag.errors import DataError, DataWarning
 from polydag.rows.dependence import DependenceTest, design_dependence
 from polydag.rows.descent.block_descent import Fit, Problem, descend, gram, start
 from polydag.rows.descent.lambda_path import lambda_path
@@ -24,6 +24,7 @@ from polydag.rows.structures.choice import Candidate, choose
 from polydag.rows.structures.exchangeable import Exchangeable
 from polydag.rows.structures.free import Free, free_structures, shrunken
 from polydag.rows.structures.interface import Fitted, Structure
+from polydag.rows.structures.shared_block import SharedBlock
 
 VALUES_PER_ENTRY = 3  # fewer observed values for each free entry of Θ than this are few
 _SEEN = 20.0  # the gain of deviance by which a network shows in held-out columns
@@ -113,13 +114,21 @@ def _estimate(
         _warn_of_few_values(problem, table)
         return _free(problem, 0.0, n_permutations, random_state, [])
     rng = np.random.default_rng(0 if random_state is None else random_state)
-    columns = regressed(problem, rng.permutation(problem.shape[1]))
+    order = rng.permutation(problem.shape[1])
+    if table.was_set is None:
+        columns = regressed(problem, order)
+    else:
+        columns = in_unset_rows(Columns(problem.X[:, order], problem.Z), table, problem.layout)
+        few = 2 * len(order) > len(columns.X) - columns.Z.shape[1]
+        columns = columns.alone() if few else columns
     if table.covariance is not None or structure != "auto":
         family = named_structure(structure, problem.layout, table, share)
         fitted = family.fit(columns, np.ones(problem.shape[1], dtype=bool))
         return _with(family, fitted, problem.layout, [])
     simple = simple_structures(problem.layout, table, problem.shape[1])
     free = free_structures(problem) if _affords_free(problem) else []
+    if table.was_set is not None:  # these have no likelihood of some of a component's rows
+        simple, free = [each for each in simple if not isinstance(each, SharedBlock)], []
     # On a network signs may differ from link to link: then nothing is seen, on average.
     network = table.links.what == "links"
 
@@ -133,6 +142,21 @@ def _estimate(
         own = replace(problem, lambda2=chosen.lambda2)
         return _free(own, chosen.own, n_permutations, random_state, found.candidates)
     return _with(found.structure, found.fitted, problem.layout, found.candidates)
+
+
+def in_unset_rows(columns: Columns, table: LinkedTable, layout: Layout) -> Columns:
+    """The columns in the rows in which nothing was set by intervention; of the others Σ is not estimated."""
+    if table.was_set is None:
+        return columns
+    kept = table.unset[layout.order]
+    X, Z = columns.X[kept], columns.Z[kept]
+    if np.linalg.matrix_rank(Z) < Z.shape[1]:
+        raise DataError(
+            "In the rows in which nothing was set, a covariate or a column that is the same in all linked "
+            "rows is constant, or follows from the others. Leave it out, or give the rows' correlation "
+            "(correlation=)."
+        )
+    return replace(columns, X=np.ascontiguousarray(X), Z=np.ascontiguousarray(Z), kept=kept)
 
 
 def _with(family: Structure, fitted: Fitted, layout: Layout, candidates: list[Candidate]) -> RowEstimate:
@@ -164,14 +188,13 @@ def left_over(problem: Problem, links: Links, found: Whitening) -> float:
     """The p-value of the test of independence after decorrelation."""
     precision = as_precision(found, problem.layout)
     X, Z = precision.whiten_sorted(problem.X), precision.whiten_sorted(problem.Z)
-    return after_decorrelation(X, Z, problem.layout, links).p_value
+    back = np.argsort(problem.layout.order)
+    return after_decorrelation(X[back], Z[back], links).p_value
 
 
-def after_decorrelation(X: Array, Z: Array, layout: Layout, links: Links) -> DependenceTest:
+def after_decorrelation(X: Array, Z: Array, links: Links) -> DependenceTest:
     """The test on whitened columns, which are made uncorrelated first where there are rows enough."""
     n, p = X.shape
-    back = np.argsort(layout.order)
-    X, Z = X[back], Z[back]
     if 2 * p <= n - Z.shape[1]:
         Q, _ = np.linalg.qr(np.concatenate([Z, X], axis=1))
         X = Q[:, Z.shape[1] :]

@@ -46,14 +46,15 @@ def within_and_between(decorrelation: Decorrelation, graph: Graph, *, latent: bo
     """The two coefficients of every directed edge, for rows in groups; one row of the result for each.
 
     Left out are edges into variables with an undirected edge, whose parents are not known, edges into
-    properties of the group, and those of few groups; all of them where labels are among the variables, as
-    indicators or as cuts of variables that are not seen (`latent`). A
-    property of the group has a coefficient between groups only.
+    properties of the group, and those of few groups; all of them where values were set by intervention, and
+    where labels are among the variables, as indicators or as cuts of variables that are not seen (`latent`).
+    A property of the group has a coefficient between groups only.
     """
     import pandas as pd
 
     found: list[EdgeLevels] = []
     table = decorrelation.table
+    latent = latent or table.was_set is not None
     if not latent and table.links.what == "groups" and set(graph.names) <= set(table.names):
         directed = graph.adjacency & ~graph.adjacency.T
         open_ends = (graph.adjacency & graph.adjacency.T).any(axis=0)

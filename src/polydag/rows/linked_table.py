@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from polydag.arrays import Array, Mask
+from polydag.arrays import Array, Index, Mask
 from polydag.data.checking.quality import require_usable
 from polydag.data.containers import table_of
 from polydag.errors import DataError, DataWarning
@@ -25,7 +25,7 @@ class LinkedTable:
 
     `group` is the column that told the network, where one did; `index` the rows' names, where they have any.
     `places` holds times or coordinates, where they are known, `covariance` a known matrix between the rows,
-    and `labels` the group of each row.
+    and `labels` the group of each row. `was_set` is True for values that an intervention set.
     """
 
     values: Array
@@ -37,6 +37,7 @@ class LinkedTable:
     places: Array | None = None
     covariance: Any = None
     labels: Sequence[Hashable] | None = None
+    was_set: Mask | None = None
 
     @classmethod
     def of(
@@ -97,6 +98,24 @@ class LinkedTable:
         """The columns that are the same in all linked rows, and say nothing about single ones."""
         return _alike(self.values, self.links)
 
+    @property
+    def unset(self) -> Mask:
+        """The rows in which nothing was set by intervention."""
+        if self.was_set is None:
+            return np.ones(len(self.values), dtype=bool)
+        return np.asarray(~self.was_set.any(axis=1))
+
+    @property
+    def unset_links(self) -> Links:
+        """The links between these rows."""
+        return self.links if self.was_set is None else self.links.among(np.flatnonzero(self.unset))
+
+    @property
+    def design(self) -> Array:
+        """The intercept and the covariates."""
+        ones = np.ones((len(self.values), 1))
+        return ones if self.covariates is None else np.concatenate([ones, self.covariates], axis=1)
+
     def of_same_rows(self, X: Any, group: str, covariates: Any) -> tuple[Array, Array | None]:
         """The variables and covariates of another table with the same rows and columns."""
         data = _rows_and_columns(X)
@@ -113,6 +132,51 @@ class LinkedTable:
             )
         require_finite(values, names)
         return values, _numbers(data, told) if told else _given(covariates)
+
+
+def drawn_components(table: LinkedTable, drawn: Sequence[Index]) -> LinkedTable:
+    """The table of components drawn with replacement, each of them linked as it was."""
+    rows = np.concatenate(drawn)
+    place = np.empty(table.links.n, dtype=np.int64)
+    component = table.links.components
+    ends = component[table.links.pairs[:, 0]] if table.links.n_links else np.empty(0, dtype=np.int64)
+    by_component = {int(c): np.flatnonzero(ends == c) for c in np.unique(ends)}
+    pairs, which, start = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.int64)], 0
+    for members in drawn:
+        place[members] = np.arange(len(members))
+        own = by_component.get(int(component[members[0]]))
+        if own is not None:
+            pairs.append(np.sort(place[table.links.pairs[own]], axis=1) + start)
+            which.append(own)
+        start += len(members)
+    found = np.concatenate(pairs)
+    order = np.lexsort(found.T[::-1])
+    old = np.concatenate(which)[order]
+    links = replace(
+        table.links,
+        n=len(rows),
+        pairs=found[order],
+        kinds=None if table.links.kinds is None else table.links.kinds[old],
+        weights=None if table.links.weights is None else table.links.weights[old],
+    )
+    return replace(
+        table,
+        values=table.values[rows],
+        links=links,
+        covariates=None if table.covariates is None else table.covariates[rows],
+        index=None,
+        labels=None,
+        was_set=None if table.was_set is None else table.was_set[rows],
+        places=None if table.places is None else table.places[rows],
+        covariance=None if table.covariance is None else _drawn_covariance(table.covariance, drawn),
+    )
+
+
+def _drawn_covariance(covariance: Any, drawn: Sequence[Index]) -> Any:
+    """The covariance of components drawn with replacement; different draws are independent."""
+    from scipy.sparse import block_diag
+
+    return block_diag([covariance[np.ix_(members, members)] for members in drawn], format="csr")
 
 
 def _times(column: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -189,6 +189,17 @@ class Links:
         i, j = self.pairs.T
         both = (np.concatenate([i, j]), np.concatenate([j, i]))
         return coo_array((np.ones(2 * len(i), dtype=bool), both), shape=(self.n, self.n)).tocsr()
+
+    def among(self, rows: Index) -> Self:
+        """The links between some of the rows, which are numbered anew in the given order."""
+        place = np.full(self.n, -1)
+        place[rows] = np.arange(len(rows))
+        own = (place[self.pairs] >= 0).all(axis=1)
+        found = np.sort(place[self.pairs[own]], axis=1)
+        order = np.lexsort(found.T[::-1])
+        kinds = None if self.kinds is None else self.kinds[own][order]
+        weights = None if self.weights is None else self.weights[own][order]
+        return replace(self, n=len(rows), pairs=found[order], kinds=kinds, weights=weights)
 
     @property
     def n_links(self) -> int:

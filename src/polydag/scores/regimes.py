@@ -12,10 +12,11 @@ from polydag.stats import ByNode, Regimes
 
 def target_sets(stats: Any) -> tuple[frozenset[int], ...]:
     """The sets of intervened nodes, by index; empty for statistics without interventions."""
-    if not isinstance(stats, Regimes):
+    if not isinstance(stats, Regimes | ByNode):
         return ()
     index = {name: i for i, name in enumerate(stats.names)}
-    return tuple(frozenset(index[name] for name in targets) for targets in stats.parts)
+    sets = stats.parts if isinstance(stats, Regimes) else stats.targets
+    return tuple(frozenset(index[name] for name in targets) for targets in sets)
 
 
 def node_groups(stats: Any) -> tuple[list[str], Index]:

@@ -58,9 +58,14 @@ def gaussian_statistics(X: Any, *, independent: bool = False) -> Gaussian:
 
 def family_statistics(X: Any) -> Families:
     """The moments of a source for scores of families: each child's own, where they differ by child."""
-    common = gaussian_statistics(X)
-    found = as_source(X).family_moments()
-    return found if isinstance(found, ByNode) else common
+    source = as_source(X)
+    _require_numbers(source)
+    found = source.family_moments()
+    if not isinstance(found, ByNode):
+        return gaussian_statistics(source)
+    _require_two_rows(found.n)
+    require_usable(found.common)
+    return found
 
 
 def discrete_counts(X: Any) -> Any:

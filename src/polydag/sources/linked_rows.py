@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from polydag.arrays import Array, Index, Mask
+from polydag.arrays import Array, Mask
 from polydag.data.table import Kind
 from polydag.errors import UsageError
 from polydag.graph import Graph
@@ -21,10 +21,11 @@ from polydag.rows.decorrelation import Decorrelation, decorrelate
 from polydag.rows.dependence import DependenceTest
 from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.families import DIFFER, family_moments, left_by_column, strengths_given
+from polydag.rows.interventions import with_interventions
 from polydag.rows.latent.decorrelation import LatentDecorrelation, decorrelate_latent
 from polydag.rows.latent.labels import Levels as LatentLevels
 from polydag.rows.levels import within_and_between
-from polydag.rows.linked_table import LinkedTable
+from polydag.rows.linked_table import LinkedTable, drawn_components
 from polydag.rows.links import NEIGHBOURS, Links
 from polydag.scores import make_score
 from polydag.search.boss.search import boss
@@ -43,6 +44,7 @@ _OWN_EACH = (
     "subtract group means."
 )
 _ONE_FOR_ALL = "With labels among the columns, all are decorrelated by one correlation."
+_NOT_IN_PARTS = ("free", "block")
 MIN_BLOCKS = 10  # with fewer connected components, drawing these whole says little
 
 
@@ -54,8 +56,8 @@ class LinkedRows(Source):
 
     Parameters
     ----------
-    data : DataFrame or array
-        One row per individual.
+    data : DataFrame, array or InMemory
+        One row per individual. `InMemory(table, interventions=…)` says what was set in each row.
     groups : str or sequence, optional
         A column with group labels, or one label per row. Rows with the same label are linked.
     links : pairs of rows, networkx graph, sparse or square matrix, or Links, optional
@@ -109,6 +111,10 @@ class LinkedRows(Source):
     A bootstrap draws whole groups (connected components), and a group that is drawn twice is two groups.
     Where there are fewer than ten components, as in one large network, decorrelated rows are drawn instead
     and given the estimated correlation back, while the network stays as it is.
+
+    With interventions, the correlation is estimated from the rows in which nothing was set, and each variable
+    is scored by the rows in which it was not set, decorrelated by their part of Σ. This is exact where an
+    intervention changes what it sets and nothing about the errors of other variables.
 
     References
     ----------
@@ -171,11 +177,6 @@ class LinkedRows(Source):
                 f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
                 "Parties({name: LinkedRows(table, groups=…)})."
             )
-        if isinstance(data, InMemory) and data.has_interventions:
-            raise UsageError(
-                "Linked rows do not take interventions yet. Give the rows in which nothing was set, or leave "
-                "the links out."
-            )
         if isinstance(data, InMemory):
             _require_plain(data)
             kinds = {**data.declared_kinds, **(kinds or {})}
@@ -209,6 +210,20 @@ class LinkedRows(Source):
         )
         if groups is not None and not isinstance(groups, str):
             self.table = replace(self.table, labels=list(groups))
+        if isinstance(data, InMemory) and data.targets is not None:
+            if self._levels or self.latent:
+                found = ", ".join([*self._levels, *self.latent])
+                raise UsageError(
+                    f"With interventions, the columns of linked rows are numbers; these are labels: {found}. "
+                    "Leave them out, or leave the links out."
+                )
+            if structure in _NOT_IN_PARTS:
+                raise UsageError(
+                    f"With interventions, the correlation is estimated from some rows of each group; "
+                    f"structure={structure!r} needs all of them. Use 'auto', 'common' or 'decay'."
+                )
+            estimated = structure != "independent" and correlation is None and share is None
+            self.table = with_interventions(self.table, data.targets, estimated=estimated)
         self.settings: dict[str, Any] = {
             "structure": structure,
             "correlation": correlation,
@@ -263,7 +278,31 @@ class LinkedRows(Source):
         """The test of dependence, in a sentence, and what was taken for a property of the group."""
         labels = (_LABELS.format(", ".join(self._levels)),) if self._levels else ()
         found = self.decorrelation_
-        return (found.summary, *found.notes, *labels, *self._columns_note, *self._group_level_note)
+        interventions = () if self.table.was_set is None else (self._interventions_note,)
+        return (
+            found.summary,
+            *interventions,
+            *found.notes,
+            *labels,
+            *self._columns_note,
+            *self._group_level_note,
+        )
+
+    @property
+    def _interventions_note(self) -> str:
+        table, found = self.table, self.decorrelation_
+        assert table.was_set is not None
+        known = self.settings["correlation"] is not None or self.settings["share"] is not None
+        told = (
+            ""
+            if known or found.structure == "independent"
+            else (
+                f" How alike linked rows are is estimated from the {table.unset.sum():,} rows in which "
+                "nothing was set."
+            )
+        )
+        names = [table.names[j] for j in np.flatnonzero(table.was_set.any(axis=0))]
+        return f"{', '.join(names)}: scored by the rows in which it was not set.{told}"
 
     @property
     def _columns_note(self) -> tuple[str, ...]:
@@ -314,13 +353,23 @@ class LinkedRows(Source):
         return MixedStats(self.names, self._levels, self.moments()).with_levels(levels)
 
     def moments(self) -> GaussianStats:
-        """The moments of the decorrelated rows."""
+        """The moments of the decorrelated rows; with interventions refused, as these differ by family."""
+        self._require_no_interventions("moments of all rows")
         return self.decorrelation_.moments()
+
+    def _require_no_interventions(self, what: str) -> None:
+        if self.table.was_set is not None:
+            raise UsageError(
+                f"This method needs {what}. Linked rows with interventions are decorrelated for each "
+                "variable by itself, in the rows in which it was not set. Use BOSS, GES or BayesianDiscovery "
+                "(on the command line boss, ges or posterior), or the rows in which nothing was set."
+            )
 
     def family_moments(self) -> GaussianStats | ByNode:
         """The same; for properties of the group, the moments of one row for each group.
 
-        Where columns differ in their correlation of linked rows, each one's own, given a first graph.
+        Where columns differ in their correlation of linked rows, each one's own, given a first graph. With
+        interventions, those of the rows in which the variable was not set.
         """
         return self._family_moments
 
@@ -343,7 +392,7 @@ class LinkedRows(Source):
     @cached_property
     def test_after_(self) -> DependenceTest:
         """Is dependence left after decorrelation, by each column's own strength where these differ?"""
-        if not self.columns_differ:
+        if not self.columns_differ or self.table.was_set is not None:
             return self.decorrelation_.after
         return left_by_column(self.decorrelation_, *self._own_strengths)
 
@@ -370,14 +419,16 @@ class LinkedRows(Source):
         return "mixed" if self._levels else "numbers"
 
     def rows(self) -> pd.DataFrame:
-        """The decorrelated rows."""
+        """The decorrelated rows; refused with interventions."""
+        self._require_no_interventions("rows")
         return pd.DataFrame(self.decorrelation_.rows(), columns=list(self.table.names))
 
     def resampled(self, rng: np.random.Generator) -> Self:
         """Whole groups drawn with replacement; or, in a network of few components, decorrelated rows."""
         components = self.table.links.components
         if len(np.unique(components)) >= MIN_BLOCKS:
-            return self._with(_drawn_components(self.table, drawn_groups(components.tolist(), rng)))
+            return self._with(drawn_components(self.table, drawn_groups(components.tolist(), rng)))
+        self._require_no_interventions("decorrelated rows, as there are few groups to draw whole")
         fitted = self.decorrelation_
         independent = fitted.rows()
         drawn = independent[rng.integers(0, len(independent), len(independent))]
@@ -402,50 +453,6 @@ class LinkedRows(Source):
         again.table, again.settings = table, {**self.settings, **changes}
         again._variables, again._levels, again.latent = self._variables, self._levels, self.latent
         return again
-
-
-def _drawn_components(table: LinkedTable, drawn: Sequence[Index]) -> LinkedTable:
-    """The table of components drawn with replacement, each of them linked as it was."""
-    rows = np.concatenate(drawn)
-    place = np.empty(table.links.n, dtype=np.int64)
-    component = table.links.components
-    ends = component[table.links.pairs[:, 0]] if table.links.n_links else np.empty(0, dtype=np.int64)
-    by_component = {int(c): np.flatnonzero(ends == c) for c in np.unique(ends)}
-    pairs, which, start = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.int64)], 0
-    for members in drawn:
-        place[members] = np.arange(len(members))
-        own = by_component.get(int(component[members[0]]))
-        if own is not None:
-            pairs.append(np.sort(place[table.links.pairs[own]], axis=1) + start)
-            which.append(own)
-        start += len(members)
-    found = np.concatenate(pairs)
-    order = np.lexsort(found.T[::-1])
-    old = np.concatenate(which)[order]
-    links = replace(
-        table.links,
-        n=len(rows),
-        pairs=found[order],
-        kinds=None if table.links.kinds is None else table.links.kinds[old],
-        weights=None if table.links.weights is None else table.links.weights[old],
-    )
-    return replace(
-        table,
-        values=table.values[rows],
-        links=links,
-        covariates=None if table.covariates is None else table.covariates[rows],
-        index=None,
-        labels=None,
-        places=None if table.places is None else table.places[rows],
-        covariance=None if table.covariance is None else _drawn_covariance(table.covariance, drawn),
-    )
-
-
-def _drawn_covariance(covariance: Any, drawn: Sequence[Index]) -> Any:
-    """The covariance of components drawn with replacement; different draws are independent."""
-    from scipy.sparse import block_diag
-
-    return block_diag([covariance[np.ix_(members, members)] for members in drawn], format="csr")
 
 
 def _not_coordinates(links: Any) -> Any:

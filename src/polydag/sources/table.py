@@ -332,6 +332,11 @@ class InMemory(Source):
         return self._targets is not None
 
     @property
+    def targets(self) -> Sequence[Sequence[str]] | None:
+        """The variables that were set in each row, where that is known."""
+        return self._targets
+
+    @property
     def declared_kinds(self) -> Mapping[str, Kind]:
         """The kinds that were given."""
         return self._declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydag.stats.gaussian import GaussianStats
@@ -21,10 +21,14 @@ class ByNode:
         The statistics of all variables that have none of their own, and of what needs one matrix.
     parts : mapping of name to GaussianStats
         The others, over the same variables.
+    targets : sequence of sets of names
+        The sets of variables that were set by intervention, where any were; the statistics of each are those
+        of rows in which it was not set.
     """
 
     common: GaussianStats
     parts: Mapping[str, GaussianStats]
+    targets: Sequence[frozenset[str]] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,4 +48,4 @@ class ByNode:
         """The statistics after scaling every column to variance one over all rows."""
         scale = self.common.covariance.diagonal() ** 0.5
         parts = {name: part.rescaled(self.common.mean, scale) for name, part in self.parts.items()}
-        return ByNode(self.common.standardized(), parts)
+        return ByNode(self.common.standardized(), parts, self.targets)

@@ -38,6 +38,8 @@ class Method:
         Whether it learns from labels as well as from numbers.
     interventions : bool
         Whether it uses known interventions.
+    by_family : bool
+        Whether it scores one variable and its parents at a time, and so uses interventions on linked rows.
     linked : bool
         Whether it learns from linked rows.
     needs_links : bool
@@ -55,6 +57,7 @@ class Method:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     labels: bool = False
     interventions: bool = False
+    by_family: bool = False
     linked: bool = True
     needs_links: bool = False
     probabilities: bool = False
@@ -107,13 +110,21 @@ METHODS: dict[str, Method] = {
             linked=False,
         ),
         Method("equal-variance", "Linear model, ordered by equal error variances.", "EqualVariance"),
-        Method("ges", "Greedy search over equivalence classes.", "GES", labels=True, interventions=True),
+        Method(
+            "ges",
+            "Greedy search over equivalence classes.",
+            "GES",
+            labels=True,
+            interventions=True,
+            by_family=True,
+        ),
         Method(
             "boss",
             "Search over orders of the variables (best order score).",
             "BOSS",
             labels=True,
             interventions=True,
+            by_family=True,
         ),
         Method("pc", "Tests of conditional independence.", "PC", labels=True, interventions=True),
         Method(
@@ -124,6 +135,7 @@ METHODS: dict[str, Method] = {
             shapes=_EVERYWHERE,
             labels=True,
             interventions=True,
+            by_family=True,
             probabilities=True,
         ),
         Method(
@@ -210,8 +222,16 @@ def _require_links_fit(method: Method, config: Config) -> None:
             f"{method.name} learns from rows that follow each other in time; it does not go with --groups, "
             "--links or --coords."
         )
-    if config.interventions is not None:
-        raise UsageError("--interventions does not go with linked rows yet: leave one of the two out.")
+    if config.interventions is not None and not method.by_family:
+        able = ", ".join(known.name for known in METHODS.values() if known.by_family)
+        raise UsageError(
+            f"{method.name} does not take --interventions with linked rows, which are decorrelated for each "
+            f"variable by itself, in the rows in which it was not set. Methods that do: {able}."
+        )
+    if config.interventions is not None and config.shape != "table":
+        raise UsageError(
+            "--interventions with linked rows goes with one table. Leave out --as, or one of the two options."
+        )
     if (
         len(config.data) > 1
         and config.shape != "table"

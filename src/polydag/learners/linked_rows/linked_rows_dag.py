@@ -143,6 +143,11 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 f"LinkedRowsDAG learns from numbers, and {', '.join(source.latent)} are labels. With "
                 "labels='latent', fit BOSS, GES, PC or a posterior to the linked rows."
             )
+        if source.table.was_set is not None:
+            raise UsageError(
+                "LinkedRowsDAG does not use interventions. Fit BOSS, GES or BayesianDiscovery to the linked "
+                "rows."
+            )
         if self.order is not None:
             self._fit_ordered(source)
         else:

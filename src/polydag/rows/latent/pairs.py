@@ -56,11 +56,10 @@ class PairColumns(Columns):
         return cls(
             np.ascontiguousarray(X[layout.order]),
             np.ones((len(X), 1)),
-            None,
-            place[pairs].astype(np.int64),
-            np.array([0 if own is None else len(own) + 1 for own in cuts], dtype=np.int64),
-            np.concatenate([[0], np.cumsum([len(own) for own in tables])[:-1]]).astype(np.int64),
-            np.concatenate([*tables, np.zeros(1)]),
+            pairs=place[pairs].astype(np.int64),
+            levels=np.array([0 if own is None else len(own) + 1 for own in cuts], dtype=np.int64),
+            starts=np.concatenate([[0], np.cumsum([len(own) for own in tables])[:-1]]).astype(np.int64),
+            table=np.concatenate([*tables, np.zeros(1)]),
         )
 
     def reordered(self, order: Any) -> PairColumns:
@@ -99,7 +98,7 @@ class PairColumns(Columns):
 
     def _along(self, found: Whitening) -> tuple[Any, Array]:
         """Which pairs have both rows in one block of Σ, and their correlations there."""
-        batches: Batches = found.spectrum.batches if isinstance(found, SpectralWhitening) else found.batches  # type: ignore[attr-defined]
+        batches = found.batches
         if id(batches) not in self._places:
             self._places[id(batches)] = batches, _places(batches, len(self.X))
         places = self._places[id(batches)][1]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polydag.arrays import Array, Mask
-from polydag.rows.likelihood.whitening import Whitening
+from polydag.rows.likelihood.whitening import Whitening, of_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +32,21 @@ class Columns:
         The covariates, a column of ones among them.
     parents : array of shape (p, p), optional
         Row j is True for the regressors of column j; by default all columns before it.
+    kept : array of shape (N,), optional
+        Where X and Z hold some of the rows of Σ only: which.
     """
 
     X: Array
     Z: Array
     parents: Mask | None = None
+    kept: Mask | None = None
 
     def deviances(self, found: Whitening) -> Array:
         """`−2 log L_j` of every column; infinite where Σ is not positive definite."""
         n, p = self.X.shape
         q = self.Z.shape[1]
+        if self.kept is not None:
+            found = of_rows(found, self.kept)
         log_determinant = found.log_determinant
         if not np.isfinite(log_determinant):
             return np.full(p, np.inf)
@@ -85,4 +90,4 @@ class Columns:
     def alone(self) -> Columns:
         """Every column regressed on the covariates only: what its own rows say."""
         p = self.X.shape[1]
-        return Columns(self.X, self.Z, np.zeros((p, p), dtype=bool))
+        return Columns(self.X, self.Z, np.zeros((p, p), dtype=bool), self.kept)

@@ -12,12 +12,16 @@ from typing import Protocol
 
 import numpy as np
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Array, Index, Mask
 from polydag.rows.precision import Layout, RowPrecision
 
 
 class Whitening(Protocol):
     """A row correlation at given parameters."""
+
+    @property
+    def batches(self) -> Batches:
+        """The rows of the components of each size."""
 
     @property
     def log_determinant(self) -> float:
@@ -136,6 +140,11 @@ class SpectralWhitening:
         return [np.einsum("kij,kj->ki", U * U, f) for U, f in pairs]
 
     @property
+    def batches(self) -> Batches:
+        """Those of the spectrum."""
+        return self.spectrum.batches
+
+    @property
     def log_determinant(self) -> float:
         """`log det Σ`; infinite where Σ is not positive definite."""
         if min(f.min() for f in self.values) <= 0:
@@ -164,6 +173,26 @@ class SpectralWhitening:
         return result
 
 
+def of_rows(found: Whitening, kept: Mask) -> Blocks:
+    """The same for some of the rows: their correlation is a sub-block of Σ.
+
+    `kept` has an entry for each row, sorted by component; rows of the result are numbered without the others.
+    """
+    place = np.cumsum(kept) - 1
+    batches, sigmas = [], []
+    for stack, rows in zip(found.blocks(), found.batches.rows, strict=True):
+        own = kept[rows]
+        counts = own.sum(axis=1)
+        first = np.argsort(~own, axis=1, kind="stable")
+        for count in np.unique(counts[counts > 0]):
+            which = np.flatnonzero(counts == count)
+            local = first[which, :count]
+            member = np.zeros_like(which) if len(stack) == 1 else which
+            batches.append(place[np.take_along_axis(rows[which], local, axis=1)])
+            sigmas.append(stack[member[:, None, None], local[:, :, None], local[:, None, :]])
+    return Blocks(Batches(tuple(batches)), sigmas)
+
+
 def as_precision(found: Whitening, layout: Layout) -> RowPrecision:
     """Θ with its factor, from Σ in batches."""
     return RowPrecision.from_correlations(layout, _by_component(found, layout))
@@ -184,6 +213,11 @@ class Estimated:
     """Σ from its inverse, estimated entry by entry."""
 
     precision: RowPrecision
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Those of the layout."""
+        return Batches.of(self.precision.layout)
 
     @property
     def log_determinant(self) -> float:

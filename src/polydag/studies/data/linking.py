@@ -124,13 +124,13 @@ def variables(config: Config, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def linked_frame(config: Config, table: Table, *, labels_allowed: bool) -> pd.DataFrame:
-    """The columns that `LinkedRows` takes: variables, covariates, and columns of groups and times."""
+    """The columns that `LinkedRows` takes: variables, covariates, and those of groups, times and targets."""
     labels = [] if config.groups is None or groups_in_file(config) else [config.groups]
     labels += [] if config.time is None else [config.time]
     own = variables(config, table.names)
     kept = [*own, *(config.covariates or ())]
     _require_numbers(table.frame, kept if not labels_allowed else config.covariates or (), table.source)
-    return table.frame[[*kept, *labels]].reset_index(drop=True)
+    return table.frame[[*kept, *labels, *config.intervention_columns]].reset_index(drop=True)
 
 
 def _require_numbers(frame: pd.DataFrame, names: Sequence[str], source: str) -> None:

@@ -88,13 +88,17 @@ def _cut(plan: Plan, table: Any) -> Any:
 
 
 def _linked(plan: Plan, inputs: Inputs, name: str, table: Table) -> LinkedRows:
-    from polydag.sources import LinkedRows
+    from polydag.sources import InMemory, LinkedRows
 
     assert inputs.links is not None
     config, links = plan.config, inputs.links[name]
     kinds: Any = {name: kind for name, kind in config.kinds.items() if name in variables(config, table.names)}
+    labels_allowed = plan.method.labels or plan.rows.get("labels") == "latent"
+    frame: Any = linked_frame(config, table, labels_allowed=labels_allowed)
+    if config.interventions is not None:
+        frame = InMemory(frame, interventions=list(config.intervention_columns))
     return LinkedRows(
-        linked_frame(config, table, labels_allowed=plan.method.labels or plan.rows.get("labels") == "latent"),
+        frame,
         kinds=kinds,
         **links,
         covariates=None if config.covariates is None else list(config.covariates),
