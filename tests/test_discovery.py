@@ -243,7 +243,7 @@ def test_columns_that_cannot_be_used(rows: pd.DataFrame) -> None:
         BayesianDiscovery().fit(rows.assign(asia="yes"))
     with pytest.raises(DataError, match="Column id has 400 levels, more than 64"):
         BayesianDiscovery().fit(rows.assign(id=range(400)))
-    with pytest.raises(DataError, match="Column id has 400 levels; at most 64"):
+    with pytest.raises(DataError, match=r"Column id has 400 different labels .*--exclude id"):
         BayesianDiscovery().fit(rows.assign(id=[f"p{i}" for i in range(400)]))
     with pytest.raises(DataError, match="Column asia, row 4: the value is missing"):
         BayesianDiscovery().fit(rows.reindex([0, 1, 2, 1000, 4]))

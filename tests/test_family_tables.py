@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from polydag.computing.progress import listening
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Knowledge, Masks
-from polydag.posterior import choose_candidates, edge_probabilities, family_table, with_prior
-from polydag.posterior.families import memory, subsets
+from polydag.posterior import choose_candidates, edge_probabilities, family_table, memory, with_prior
+from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable, all_others
 from polydag.scores import make_score
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes

@@ -27,13 +27,13 @@ from polydag import (
     LinkedRows,
     Notears,
     Parties,
-    checkpoint,
     metrics,
     runs,
     simulate,
 )
 from polydag.cli import demos
 from polydag.cli.main import app
+from polydag.computing import checkpoint
 from polydag.embedded import asia
 from polydag.errors import DataError, NotConvergedError, UsageError
 from polydag.plot.line_and_box_charts import Line, Panel, line_charts, nice_step

@@ -19,14 +19,13 @@ from polydag import (
     GaussianStats,
     Graph,
     Knowledge,
-    checkpoint,
     metrics,
     orientation,
-    progress,
     simulate,
     studies,
 )
 from polydag.acyclicity import ACYCLICITY, Acyclicity, LogDet
+from polydag.computing import checkpoint, progress
 from polydag.computing.progress import Step
 from polydag.errors import DataError, UsageError
 from polydag.knowledge import Masks

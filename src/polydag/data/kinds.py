@@ -120,9 +120,8 @@ def resolve_kind(
     is_number = present.map(lambda cell: isinstance(cell, (numbers.Real, decimal.Decimal))).astype(bool)
     if is_number.all():
         return _numeric_column(column.astype(float), requested, label)
-    return _text_column(
-        column.where(column.isna(), column.map(_as_text)).astype(object), requested, label, locate
-    )
+    cells = column.astype(object)  # dates would be made of their texts again
+    return _text_column(cells.where(cells.isna(), cells.map(_as_text)), requested, label, locate)
 
 
 def _text_column(

@@ -104,12 +104,16 @@ class Climber:
         free = Climber(self.score, None, self.screen, self.max_degree, self.max_parents)
         free.alternate(free.climb())
         found = admitted(free.best.G.A, self.knowledge)
-        if found is not None:
+        if found is not None and self._few_parents(found):
             return self.climb(found)
         order = orientation.topological_order(free.best.member())
         self.orders.start(first_order(self.knowledge, np.argsort(np.array(order))))
         self.orders.run()
         return self.climb(self.orders.dag())
+
+    def _few_parents(self, dag: Mask) -> bool:
+        """Whether a DAG keeps the bound: directing edges by the knowledge can add parents to a node."""
+        return self.max_parents is None or int(dag.sum(axis=0).max(initial=0)) <= self.max_parents
 
     def so_far(self) -> EquivalenceSearch:
         """The best class, even where no climb has ended."""
@@ -123,7 +127,7 @@ class Climber:
 
 
 def admitted(A: Mask, masks: Masks) -> Mask | None:
-    """A DAG of the class that has no forbidden and all required edges, if there is one."""
+    """A DAG with the edges of the class, no forbidden and all required directions, if there is one."""
     A = A & ~(masks.forbidden & A.T) & ~masks.required.T
     if (masks.required & ~A).any() or (masks.forbidden & A).any():
         return None
