@@ -413,7 +413,7 @@ def test_what_is_said_to_be_protected_is_what_the_run_did() -> None:
     some = learned(parts, method="fedavg", participation=0.5, random_state=0)
     assert "sums over 6 or more of the 12 parties" in some.protection_
     # Sums over unions of threes: two of three know the third, and with sums of parameters one knows both.
-    assert "up to 0 of them" in some.protection_
+    assert "as long as no other party reveals what it knows" in some.protection_
     everyone = learned(parts, method="fedavg")
     assert "sums over the 12 parties" in everyone.protection_
     assert "can be solved for each party's covariance" in everyone.protection_

@@ -24,7 +24,12 @@ def masked_statement(agreement: Agreement, sets: Collection[Collection[str]], *,
     """For sums under masks, over the sets of sites that were summed over in this run."""
     n, smallest = len(agreement.all_sites), min((len(sites) for sites in sets), default=0)
     over = f"the {n} parties" if smallest == n else f"{smallest} or more of the {n} parties"
-    told = f"even together with up to {colluding(agreement, sets, linear=linear)} of them"
+    others = colluding(agreement, sets, linear=linear)
+    told = (
+        f"even together with up to {others} of them"
+        if others
+        else "as long as no other party reveals what it knows"
+    )
     return (
         f"privacy = masked: whoever adds up sees sums over {over}, and no party's own numbers, {told}. The "
         "sums themselves and the graph are seen."

@@ -1,6 +1,7 @@
 """Row correlation: links between rows, a graphical lasso on them, block coordinate descent, decorrelation.
 
-After Li and Zhou (2019), "Gaussian DAGs on network data"; corrections to its formulas stand where they apply.
+After Li, Padilla and Zhou (2024), "Learning Gaussian DAGs from network data", Journal of Machine Learning
+Research 25; corrections to its formulas stand where they apply.
 """
 
 from polydag.rows.dependence import DependenceTest, row_dependence
