@@ -274,3 +274,30 @@ def test_pairs_that_no_row_holds_are_no_edges(missing: str) -> None:
         frozenset("ab"), frozenset("bc"), frozenset("cd")
     }  # fmt: skip
     assert any("a \u2013 d" in note and "unknown" in note for note in model.notes_)
+    assert model.unknown_pairs_ == (("a", "d"),)
+
+
+def test_unknown_pairs_are_a_table_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    X = simulate.linear(simulate.dag(4, n_edges=3, random_state=0), n=900, random_state=1)
+    first, *_, last = X.columns
+    for k, lost in enumerate((first, last, last)):
+        X.iloc[300 * k : 300 * (k + 1)].drop(columns=lost).to_csv(f"{k}.csv", index=False)
+    words = [
+        "fit",
+        "--as",
+        "parties",
+        "0.csv",
+        "1.csv",
+        "2.csv",
+        "--method",
+        "boss",
+        "--missing",
+        "em",
+        "--seed",
+        "1",
+    ]
+    done = CliRunner().invoke(app, [*words, "--out", "run"])
+    assert done.exit_code == 0, done.stderr
+    unknown = pd.read_csv("run/unknown_pairs.csv")
+    assert [set(row) for row in unknown.to_numpy().tolist()] == [{first, last}]

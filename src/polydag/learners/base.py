@@ -89,6 +89,8 @@ class StructureLearner(Estimator, ABC):
         What each column was taken for: numbers, or labels.
     notes_ : tuple of str
         What a reader of the result should know about the data.
+    unknown_pairs_ : tuple of pairs of names
+        Columns that no row has both of: no edge between them does not mean that there is none.
     disclosure_ : DataFrame
         Every array that left a party; empty for data without parties.
     protection_ : str
@@ -115,6 +117,7 @@ class StructureLearner(Estimator, ABC):
     feature_names_in_: NDArray[np.object_]
     kinds_: dict[str, Kind]
     notes_: tuple[str, ...]
+    unknown_pairs_: tuple[tuple[str, str], ...]
     disclosure_: pd.DataFrame
     protection_: str
     completed_: list[Any]
@@ -173,6 +176,7 @@ class StructureLearner(Estimator, ABC):
 
     def _keep_source(self, source: Source | Tasks) -> None:
         own = getattr(self, "notes_", ())
+        self.unknown_pairs_ = source.unknown_pairs if isinstance(source, Source) else ()
         if isinstance(source, Source):
             self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
             own = (*own, *kinds_notes(source, self.kinds_))

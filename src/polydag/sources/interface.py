@@ -44,7 +44,11 @@ class Source(ABC):
         What each variable is to a learner: a number or a label.
     n : float
         The number of rows.
+    unknown_pairs : tuple of pairs of names
+        Columns that no row has both of, once moments were computed in spite of missing values.
     """
+
+    unknown_pairs: tuple[tuple[str, str], ...] = ()
 
     @property
     @abstractmethod

@@ -39,6 +39,7 @@ from polydag.sources.gaps.moments import (
     gaps_note,
     separate_moments,
     summed_gaps,
+    unknown_pairs,
 )
 from polydag.sources.gaps.structural_em import DRAWS, NOT_TESTWISE, ScaledTables, expected_counts, turns_note
 from polydag.sources.interface import Contents, Mixed, Moments, Source
@@ -299,6 +300,7 @@ class Parties(Source):
         how: How = "testwise" if self._gaps_allowed == "testwise" else "em"
         own = summed_gaps(frames, names, how, total, centred=centred)
         self.gaps_notes = (*gaps_by_party(frames, names), gaps_note(own, self._gaps_allowed))
+        self.unknown_pairs = unknown_pairs(own)
         return own.stats
 
     def _compare_units(self, frames: Mapping[str, pd.DataFrame], numbers: list[str]) -> None:

@@ -18,7 +18,7 @@ from polydag.data.table import Table as ReadTable
 from polydag.errors import DataError, UsageError
 from polydag.parameters import check, one_of, whole
 from polydag.sources.gaps.completion import completed
-from polydag.sources.gaps.moments import ALLOWED, INCOMPLETE, MULTIPLE, centred_gaps, gaps_note
+from polydag.sources.gaps.moments import ALLOWED, INCOMPLETE, MULTIPLE, centred_gaps, gaps_note, unknown_pairs
 from polydag.sources.gaps.structural_em import (
     NOT_TESTWISE,
     LabelRows,
@@ -249,7 +249,7 @@ class InMemory(Source):
         rows, shift = centred_gaps(frame)
         how: How = "testwise" if self.missing == "testwise" else "em"
         own = incomplete_moments(lambda change: change(rows), tuple(frame.columns), how)
-        self.gaps_notes = (gaps_note(own, self.missing),)
+        self.gaps_notes, self.unknown_pairs = (gaps_note(own, self.missing),), unknown_pairs(own)
         return replace(own.stats, mean=own.stats.mean + shift)
 
     def moments(self) -> Moments:

@@ -108,17 +108,24 @@ def gaps_note(found: Incomplete, how: str) -> str:
     return f"{share:.0%} of the values are missing. {way}{'' if how == MULTIPLE else worth}.{_apart(found)}"
 
 
-def _apart(found: Incomplete) -> str:
-    """Pairs of columns about which the rows say nothing."""
+def unknown_pairs(found: Incomplete) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns that no row has both of: the rows say nothing about them."""
     names = [name.partition("=")[0] for name in found.stats.names]
     never = {
-        f"{names[i]} – {names[j]}"
+        (names[i], names[j]): None
         for i, j in combinations(range(len(names)), 2)
         if found.pairs[i, j] == 0 and names[i] != names[j]
     }
+    return tuple(never)
+
+
+def _apart(found: Incomplete) -> str:
+    """The pairs about which the rows say nothing, in words."""
+    never = unknown_pairs(found)
     if not never:
         return ""
-    shown = ", ".join(sorted(never)[:_SHOWN]) + (", …" if len(never) > _SHOWN else "")
+    words = [f"{a} – {b}" for a, b in sorted(never)[:_SHOWN]]
+    shown = ", ".join(words) + (", …" if len(never) > _SHOWN else "")
     return (
         f" No row has both columns of {len(never)} pair{'s' * (len(never) > 1)} ({shown}): whether they are "
         "connected is unknown, and no edge between them does not mean that there is none."
