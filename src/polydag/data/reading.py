@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from polydag.data.codes import mark_missing
 from polydag.data.kinds import as_table_column, typed_columns
@@ -22,6 +22,8 @@ from polydag.stats import GaussianStats, MixedStats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+S = TypeVar("S")
 
 
 def read(
@@ -104,9 +106,7 @@ def gaussian_stats(
 
     All selected columns must be numeric and complete.
     """
-    location, reader = find_reader(source, query)
-    with _naming(location.label):
-        return GaussianStats.from_batches(reader.batches(location, columns, ()))
+    return streamed(source, GaussianStats.from_batches, columns, query=query)
 
 
 def mixed_stats(
@@ -120,9 +120,24 @@ def mixed_stats(
 
     Labels of CSV files and queries are taken as text.
     """
+    return streamed(source, partial(MixedStats.from_batches, labels=labels), columns, labels, query=query)
+
+
+def streamed(
+    source: str | os.PathLike[str],
+    gather: Callable[[Iterator[Any]], S],
+    columns: Sequence[str] | None = None,
+    labels: Sequence[str] = (),
+    *,
+    query: str | None = None,
+) -> S:
+    """What is gathered from the batches of a file or query; errors name the source.
+
+    Columns are numbers, except `labels`, which CSV files and queries have as text.
+    """
     location, reader = find_reader(source, query)
     with _naming(location.label):
-        return MixedStats.from_batches(reader.batches(location, columns, labels), labels)
+        return gather(reader.batches(location, columns, labels))
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from polydag.sources.columns.linked_labels import with_codes_of, with_indicators
 from polydag.sources.gaps.moments import ALLOWED
 from polydag.sources.interface import Contents, Counts, Source
 from polydag.sources.resampling import drawn_groups
+from polydag.sources.stream import Stream
 from polydag.sources.table import InMemory, as_frame
 from polydag.stats import ByNode, GaussianStats, MixedStats
 from polydag.stats.mixed import Levels, indicator_names
@@ -171,6 +172,11 @@ class LinkedRows(Source):
         if share is not None and covariance is None:
             raise UsageError(
                 "share= is the part of the variance that covariance= explains; give that as well."
+            )
+        if isinstance(data, Stream):
+            raise UsageError(
+                "LinkedRows needs rows. For groups in a stream, with one correlation for all, use "
+                "LinkedStream(stream, groups=…); for other structures, read the table, or part of it."
             )
         if isinstance(data, Source) and not isinstance(data, InMemory):
             raise UsageError(

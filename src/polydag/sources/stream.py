@@ -41,12 +41,12 @@ class Stream(Source):
         self.address = address
         self.columns = None if columns is None else tuple(columns)
         self.query = query
-        self._labels = [name for name, kind in (kinds or {}).items() if kind == "discrete"]
+        self.labels = [name for name, kind in (kinds or {}).items() if kind == "discrete"]
 
     @cached_property
     def _statistics(self) -> GaussianStats | MixedStats:
-        if self._labels:
-            return mixed_stats(self.address, self._labels, self.columns, query=self.query)
+        if self.labels:
+            return mixed_stats(self.address, self.labels, self.columns, query=self.query)
         return gaussian_stats(self.address, self.columns, query=self.query)
 
     @property

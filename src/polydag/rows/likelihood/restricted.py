@@ -53,10 +53,7 @@ class Columns:
         white = found.whiten(np.concatenate([self.Z, self.X], axis=1))
         G = white.T @ white
         if self.parents is None:
-            logs = np.log(np.linalg.cholesky(G).diagonal())
-            before = np.concatenate([[0.0], np.cumsum(logs)])[q : q + p]
-            used = q + np.arange(p)
-            return np.asarray(log_determinant + 2.0 * before + 2.0 * (n - used) * logs[q:])
+            return deviances_of_gram(G, log_determinant, n, q)
         result = np.empty(p)
         for j in range(p):
             where = np.concatenate([np.arange(q), q + np.flatnonzero(self.parents[j]), [q + j]])
@@ -91,3 +88,14 @@ class Columns:
         """Every column regressed on the covariates only: what its own rows say."""
         p = self.X.shape[1]
         return Columns(self.X, self.Z, np.zeros((p, p), dtype=bool), self.kept)
+
+
+def deviances_of_gram(G: Array, log_determinant: float, n: int, q: int) -> Array:
+    """`−2 log L_j` of columns regressed on all before them, from the products of whitened columns.
+
+    The first q of these are the covariates.
+    """
+    logs = np.log(np.linalg.cholesky(G).diagonal())
+    before = np.concatenate([[0.0], np.cumsum(logs)])[q : len(G)]
+    used = q + np.arange(len(G) - q)
+    return np.asarray(log_determinant + 2.0 * before + 2.0 * (n - used) * logs[q:])
