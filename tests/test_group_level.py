@@ -83,7 +83,7 @@ def test_standard_errors_are_those_of_schools() -> None:
 def test_covariates_are_taken_out_of_properties_of_the_group() -> None:
     data = pupils().assign(age=np.random.default_rng(1).standard_normal(SCHOOLS * PUPILS))
     table = LinkedRows(data, groups="school", covariates=["age"]).table
-    found = group_moments(table).select(SHARED)
+    found = group_moments(table, np.ones(len(data), dtype=bool)).select(SHARED)
     schools = data.groupby("school")[[*SHARED, "age"]].mean()
     Z = np.stack([np.ones(SCHOOLS), schools["age"]], axis=1)
     values = schools[list(SHARED)].to_numpy()

@@ -170,7 +170,6 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (TableConfig(data=THREE, method="bcd", groups="g"), "needs a known order"),
         (TableConfig(data=THREE, method="ges", order=("x",)), "--order is for the method bcd"),
         (TableConfig(data=THREE, method="notears-lagged", groups="g"), "rows that follow each other in time"),
-        (TableConfig(data=THREE, method="ges", groups="g", interventions="i"), "--interventions does not go"),
         (
             TableConfig(data=THREE, method="equal-variance", interventions="i"),
             "does not use .* ges, boss, pc",
