@@ -35,7 +35,7 @@ from polydag.rows.structures.exchangeable import Exchangeable, Smooth
 from polydag.rows.structures.interface import Fitted
 from polydag.rows.structures.known import Known
 from polydag.rows.structures.shared_block import SharedBlock, by_distance
-from polydag.studies.findings.linked_rows import sentences
+from polydag.studies.findings.linked_rows import measures, sentences
 
 pytestmark = pytest.mark.portable
 
@@ -484,6 +484,25 @@ def test_error_variances() -> None:
     np.testing.assert_allclose(ordered, [1.0, 4.0], rtol=0.2)
     either = LinkedRowsDAG().fit(rows).error_variances_  # the order is not determined, the product is
     assert either.prod() == pytest.approx(ordered.prod(), rel=0.1)
+
+
+def test_what_rows_are_worth_where_only_some_columns_depend() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) // 5
+    shares = np.array([0.5, 0.5, 0.5, 0.0, 0.0, 0.0])
+    X = np.sqrt(shares) * rng.standard_normal((60, 6))[groups] + np.sqrt(1 - shares) * rng.standard_normal(
+        (300, 6)
+    )
+    rows = LinkedRows(X, groups=groups)
+    assert rows.decorrelation_.structure == "independent"
+    same = np.equal.outer(groups, groups) & ~np.eye(300, dtype=bool)
+    sigmas = [np.eye(300) + r * same for r in rows.decorrelation_.column_correlations]
+    traces = [np.sum(sigmas[j] * sigmas[k]) for j in range(6) for k in range(j)]
+    assert rows.effective_n == pytest.approx(300**2 / np.mean(traces), rel=1e-9)
+    # 3 of 15 pairs have a trace of 600, the others of 300: 250 rows.
+    assert rows.effective_n == pytest.approx(250, rel=0.08)
+    assert f"worth about {rows.effective_n:.0f} for edges" in " ".join(rows.notes)
+    assert measures(rows)["effective_n"] == rows.effective_n
 
 
 def test_columns_that_differ_are_noticed_and_what_to_do_is_said() -> None:

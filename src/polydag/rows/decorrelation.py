@@ -114,6 +114,17 @@ class Decorrelation:
         result[~alike] = structure.along_links(column_strengths(self._columns.alone(), structure))
         return result
 
+    @property
+    def effective_n_by_column(self) -> float:
+        """`n²/tr(Σ_j Σ_k)`, the trace averaged over pairs of columns, each with its own correlation.
+
+        What the rows are worth for edges where dependence is ignored, if it differs by column.
+        """
+        own = self.column_correlations[~self.table.group_level]
+        n, p = self.table.links.n, len(own)
+        products = (own.sum() ** 2 - own @ own) / (p * (p - 1))
+        return float(n**2 / (n + 2.0 * self.table.links.n_links * products))
+
     @cached_property
     def columns_p_value(self) -> float:
         """Of the test that all columns have one strength; NaN where the structure has more than that."""

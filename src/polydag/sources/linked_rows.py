@@ -45,6 +45,10 @@ _OWN_EACH = (
     "subtract group means."
 )
 _ONE_FOR_ALL = "With labels among the columns, all are decorrelated by one correlation."
+_WORTH = (
+    " Taken as independent, {:,.0f} rows would be worth about {:.0f} for edges, on average over pairs of "
+    "columns."
+)
 _NOT_IN_PARTS = ("free", "block")
 MIN_BLOCKS = 10  # with fewer connected components, drawing these whole says little
 
@@ -276,8 +280,18 @@ class LinkedRows(Source):
 
     @property
     def effective_n(self) -> float:
-        """`n²/tr(Σ²)`: what the rows are worth for edges where their dependence is ignored."""
-        return self.decorrelation_.precision.effective_n
+        """`n²/tr(Σ²)`: what the rows are worth for edges where their dependence is ignored.
+
+        Where only some columns depend, so that no Σ for all was found, it is an average over pairs.
+        """
+        found = self.decorrelation_
+        if self._only_some_depend:
+            return found.effective_n_by_column
+        return found.precision.effective_n
+
+    @property
+    def _only_some_depend(self) -> bool:
+        return self.columns_differ and self.decorrelation_.structure == "independent"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -319,7 +333,8 @@ class LinkedRows(Source):
         return (
             f"Columns differ in how alike linked rows are (from {own.min():.2f} in {own.idxmin()} to "
             f"{own.max():.2f} in {own.idxmax()}; p = {self.decorrelation_.columns_p_value:.1g}). "
-            + (_ONE_FOR_ALL if self._levels else _OWN_EACH),
+            + (_ONE_FOR_ALL if self._levels else _OWN_EACH)
+            + (_WORTH.format(self.n, self.effective_n) if self._only_some_depend else ""),
         )
 
     @property

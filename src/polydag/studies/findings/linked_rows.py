@@ -85,7 +85,7 @@ def measures(rows: LinkedRows) -> dict[str, float]:
     """What the rows are worth, ignoring dependence and decorrelated, and the tests before and after."""
     found = rows.decorrelation_
     return {
-        "effective_n": found.precision.effective_n,
+        "effective_n": rows.effective_n,
         "decorrelated_n": float(found.decorrelated_n),
         "row_correlation": found.correlation,
         "p_value_of_independent_rows": found.before.p_value,
