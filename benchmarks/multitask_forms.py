@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from keeping import keep, machine
 
-from polydag import MultitaskDiscovery
+from polydag import MultitaskDiscovery, Similarity
 from polydag.reproduce.multitask import P_DEL, benchmark, draw, truth
 from polydag.reproduce.ranking import areas, paired
 
@@ -29,12 +29,12 @@ FORMS: dict[str, dict[str, Any]] = {
     POOL: {"transfer": "pool"},
     "alone": {"transfer": "none"},
     "family": {},
-    "family, truncated": {"normaliser": "truncated"},
-    "family, lambda 0.5": {"lambda_": 0.5},
-    "family, lambda 0.9": {"lambda_": 0.9},
-    "family, lambda 0.99": {"lambda_": 0.99},
+    "family, truncated": {"similarity": Similarity(normaliser="truncated")},
+    "family, lambda 0.5": {"similarity": Similarity(lambda_=0.5)},
+    "family, lambda 0.9": {"similarity": Similarity(lambda_=0.9)},
+    "family, lambda 0.99": {"similarity": Similarity(lambda_=0.99)},
     "theorem1": {"transfer": "theorem1"},
-    "theorem1, truncated": {"transfer": "theorem1", "normaliser": "truncated"},
+    "theorem1, truncated": {"transfer": "theorem1", "similarity": Similarity(normaliser="truncated")},
 }
 
 

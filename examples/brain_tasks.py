@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from polydag import Graph, Knowledge, MultitaskDiscovery, metrics
+from polydag import Graph, Knowledge, MultitaskDiscovery, Similarity, metrics
 
 STEP = 5
 SCANS = (50, 200)  # the first fifty of each subject, and all
@@ -27,7 +27,10 @@ def nine_subjects(folder: Path) -> None:
     alone = MultitaskDiscovery(transfer="none", criterion="bge", knowledge=known).fit(tasks)
     for combination in ("product", "star"):
         model = MultitaskDiscovery(
-            transfer="family", criterion="bge", combination=combination, knowledge=known
+            transfer="family",
+            similarity=Similarity(combination=combination),
+            criterion="bge",
+            knowledge=known,
         ).fit(tasks)
         found = np.array([posterior.probabilities for posterior in model.posteriors_])
         print(f"{combination}: {found.sum() / len(tasks):.1f} edges expected in a subject", end=", ")
@@ -54,7 +57,10 @@ def netsim(folder: Path) -> None:
             ("pool", "star"),
         ):
             model = MultitaskDiscovery(
-                transfer=transfer, combination=combination, criterion="bge", max_parents=2
+                transfer=transfer,
+                similarity=Similarity(combination=combination),
+                criterion="bge",
+                max_parents=2,
             ).fit([own[:count] for own in subjects])
             areas = [
                 metrics.average_precision(true=pairs, scores=p.probabilities + p.probabilities.T)

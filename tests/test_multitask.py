@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from polydag import (
     BayesianDiscovery,
@@ -16,6 +17,7 @@ from polydag import (
     GaussianStats,
     Knowledge,
     MultitaskDiscovery,
+    Similarity,
     data,
     simulate,
 )
@@ -56,7 +58,7 @@ def test_without_transfer_every_task_is_alone() -> None:
     tables = clinics()
     alone = [BayesianDiscovery().fit(table).posterior_.probabilities for table in tables]
     np.testing.assert_allclose(edges(MultitaskDiscovery(transfer="none").fit(tables)), alone, atol=1e-12)
-    unrelated = MultitaskDiscovery(transfer="family", lambda_=0.0).fit(tables)
+    unrelated = MultitaskDiscovery(transfer="family", similarity=Similarity(lambda_=0.0)).fit(tables)
     np.testing.assert_allclose(edges(unrelated), alone, atol=1e-12)
 
 
@@ -300,9 +302,10 @@ def test_candidate_parents_are_the_same_in_all_tasks() -> None:
 
 def test_a_prior_of_ones_own() -> None:
     tables = clinics()
-    ours = MultitaskDiscovery(lambda_=0.5, max_parents=2).fit(tables)
-    own = ByDifference(lambda u, delta: 0.5**delta)
-    same = MultitaskDiscovery(transfer_prior=own, max_parents=2).fit(tables)
+    half = Similarity(lambda_=0.5)
+    ours = MultitaskDiscovery(transfer="family", similarity=half, max_parents=2).fit(tables)
+    own = Similarity(prior=ByDifference(lambda u, delta: 0.5**delta))
+    same = MultitaskDiscovery(transfer="family", similarity=own, max_parents=2).fit(tables)
     np.testing.assert_allclose(edges(ours), edges(same), atol=1e-10)
 
 
@@ -316,7 +319,8 @@ def test_progress_names_the_tasks_and_comes_to_an_end() -> None:
 
 def test_forty_tasks() -> None:
     tables = [asia().related(0.2, k).sample(30, random_state=k) for k in range(40)]
-    product = MultitaskDiscovery(transfer="family", max_parents=2, combination="product").fit(tables)
+    once_for_each = Similarity(combination="product")
+    product = MultitaskDiscovery(transfer="family", max_parents=2, similarity=once_for_each).fit(tables)
     star = MultitaskDiscovery(transfer="family", max_parents=2).fit(tables)
     assert len(product.posteriors_) == len(star.posteriors_) == 40
     # The pairs' own prior of a parent set counts 39 times in the product: it has fewer edges.
@@ -327,14 +331,9 @@ def test_forty_tasks() -> None:
     ("option", "value", "said"),
     [
         ("transfer", "all", "transfer must be one of learned, family, theorem1, none, pool"),
-        ("normaliser", "x", "normaliser must be one of all, truncated"),
-        ("combination", "sum", "combination must be one of product, star"),
         ("criterion", "magic", "criterion must be one of"),
-        ("lambda_", 1.5, "lambda_ must be a number at least 0 and at most 1 or 'average'; got 1.5"),
-        ("lambda_", "mean", "or 'average'; got 'mean'"),
-        ("transfer_prior", 3, "transfer_prior must be a prior of pairs of parent sets.*; got 3"),
+        ("similarity", 0.5, "similarity must be a polydag.Similarity; got 0.5"),
         ("method", "quick", "method must be one of auto, exact, mcmc"),
-        ("lambda_", True, "or 'average'; got True"),
         ("max_parents", -1, "max_parents must be a whole number at least 0; got -1"),
         ("max_parents", 2.5, "max_parents must be a whole number at least 0; got 2.5"),
         ("max_parents", "two", "max_parents must be a whole number at least 0; got 'two'"),
@@ -346,12 +345,36 @@ def test_settings_that_cannot_be(option: str, value: object, said: str) -> None:
         MultitaskDiscovery(**{option: value}).fit(clinics())
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("normaliser", "x", "normaliser must be one of all, truncated"),
+        ("combination", "sum", "combination must be one of product, star"),
+        ("lambda_", 1.5, "lambda_ must be a number at least 0 and at most 1 or 'average'; got 1.5"),
+        ("lambda_", "mean", "or 'average'; got 'mean'"),
+        ("lambda_", True, "or 'average'; got True"),
+        ("prior", 3, "prior must be a prior of pairs of parent sets.*; got 3"),
+    ],
+)
+def test_similarity_that_cannot_be(option: str, value: object, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Similarity(**{option: value})
+
+
+@pytest.mark.parametrize("transfer", ["learned", "none", "pool"])
+def test_similarity_is_not_ignored(transfer: str) -> None:
+    model = MultitaskDiscovery(transfer=transfer).set_params(similarity__lambda_=0.9)
+    with pytest.raises(UsageError, match=f"similarity has no effect with transfer='{transfer}'"):
+        model.fit(clinics())
+
+
 @pytest.mark.parametrize("transfer", ["family", "theorem1"])
 @pytest.mark.parametrize("normaliser", ["all", "truncated"])
 def test_more_parents_than_there_can_be_are_no_bound(transfer: str, normaliser: str) -> None:
     tables = [table[["smoke", "lung", "bronc"]] for table in clinics()]
+    over = Similarity(normaliser=normaliser)  # type: ignore[arg-type]
     found = [
-        edges(MultitaskDiscovery(transfer=transfer, normaliser=normaliser, max_parents=most).fit(tables))
+        edges(MultitaskDiscovery(transfer=transfer, similarity=over, max_parents=most).fit(tables))
         for most in (2, 3, 99)
     ]
     np.testing.assert_array_equal(found[0], found[1])
@@ -367,11 +390,12 @@ def test_more_parents_than_there_can_be_are_no_bound(transfer: str, normaliser: 
 
 def test_lambda_is_any_real_number() -> None:
     tables = clinics()
-    expected = edges(MultitaskDiscovery(lambda_=0.5, max_parents=2).fit(tables))
+    learner = MultitaskDiscovery(transfer="family", max_parents=2)
+    expected = edges(learner.set_params(similarity__lambda_=0.5).fit(tables))
+    assert not np.allclose(edges(clone(learner).set_params(similarity__lambda_=0.9).fit(tables)), expected)
     for half in (np.float32(0.5), np.float64(0.5), Fraction(1, 2)):
-        np.testing.assert_array_equal(
-            edges(MultitaskDiscovery(lambda_=half, max_parents=2).fit(tables)), expected
-        )
+        same = clone(learner).set_params(similarity__lambda_=half).fit(tables)
+        np.testing.assert_array_equal(edges(same), expected)
 
 
 @pytest.mark.parametrize("transfer", ["family", "theorem1"])

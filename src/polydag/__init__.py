@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from polydag.losses.settings import Network, Series
     from polydag.posterior.mcmc.chains import Chains
+    from polydag.posterior.transfer.similarity import Similarity
     from polydag.privacy.settings import Privacy
     from polydag.sources import LinkedRows, Parties, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
@@ -46,6 +47,7 @@ _HOMES = {
     "Knowledge": "polydag.knowledge",
     "Network": "polydag.losses.settings",
     "Series": "polydag.losses.settings",
+    "Similarity": "polydag.posterior.transfer.similarity",
     "Privacy": "polydag.privacy.settings",
     "DiscreteCounts": "polydag.stats",
     "GaussianStats": "polydag.stats",
@@ -98,6 +100,7 @@ __all__ = [
     "Regimes",
     "RowDecorrelator",
     "Series",
+    "Similarity",
     "Tasks",
     "data",
     "formats",

@@ -30,6 +30,7 @@ from polydag.errors import DataError, UsageError
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.plot.line_and_box_charts import Bundle, Curve, CurvePanel, Panel, curve_charts, line_charts
 from polydag.posterior.mcmc.chains import Chains
+from polydag.posterior.transfer import Similarity
 from polydag.reproduce import brain
 from polydag.reproduce.fits import CHAINS, Fits, agreement, chains, convergence_notes, fitted, kept, stacked
 from polydag.reproduce.ranking import Areas, areas, paired, roc_points, up_to_one
@@ -104,7 +105,7 @@ def learned(bench: Benchmark, tables: Sequence[pd.DataFrame], method: str) -> Fi
     normaliser: Any = "truncated" if method == "MTL, truncated" else "all"
     model = MultitaskDiscovery(
         transfer=transfer,
-        normaliser=normaliser,
+        similarity=Similarity(normaliser=normaliser),
         criterion="k2",
         max_parents=3,
         random_state=0,

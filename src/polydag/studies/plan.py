@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polydag.privacy.settings import Privacy
 
 # Parameters of learners that come from elsewhere: the knowledge file, the seed, options of their own.
-_NOT_SETTINGS = ("knowledge", "random_state", "n_jobs", "order", "discretize", "transfer_prior")
+_NOT_SETTINGS = ("knowledge", "random_state", "n_jobs", "order", "discretize", "prior")
 ROWS = ("labels", "structure", "correlation", "share", "lambda2", "n_permutations")  # of LinkedRows
 ROUNDS = "max_rounds"  # of structure and row correlation in turns
 
@@ -125,7 +125,7 @@ def _known(config: Config, method: Method, parameters: Mapping[str, Any]) -> Kno
         if name not in _NOT_SETTINGS and name not in method.fixed
     }
     flat = {name: value for name, value in own.items() if not isinstance(value, Settings)}
-    groups = {name: value.get_params() for name, value in own.items() if isinstance(value, Settings)}
+    groups = {name: _of_group(value) for name, value in own.items() if isinstance(value, Settings)}
     if config.shape == "parties":
         from polydag.privacy.settings import Privacy
 
@@ -139,6 +139,10 @@ def _known(config: Config, method: Method, parameters: Mapping[str, Any]) -> Kno
         if config.shape == "table" and not method.needs_links:
             flat[ROUNDS] = 1
     return KnownSettings(method.name, flat, groups)
+
+
+def _of_group(group: Settings) -> dict[str, Any]:
+    return {name: value for name, value in group.get_params().items() if name not in _NOT_SETTINGS}
 
 
 def _require_privacy_fits(plan: Plan) -> None:

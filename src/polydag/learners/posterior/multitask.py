@@ -19,7 +19,7 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
 from polydag.learners.posterior.power import found_share
 from polydag.learners.posterior.task_scores import TaskScores
-from polydag.parameters import Constraint, Either, Instance, number, one_of, optional
+from polydag.parameters import Constraint, Instance, one_of
 from polydag.posterior import edge_probabilities, exact_posterior, with_prior
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.subset_lattice import fits, require_fit
@@ -31,12 +31,9 @@ from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
 from polydag.posterior.probabilities import Posterior
 from polydag.posterior.transfer import (
-    COMBINATIONS,
-    NORMALISERS,
-    Averaged,
-    Fixed,
+    DEFAULT_SIMILARITY,
     Relatedness,
-    TransferPrior,
+    Similarity,
     family_form,
     theorem1,
 )
@@ -59,6 +56,7 @@ from polydag.sources.task_statistics import pooled, task_counts, task_mixed, tas
 from polydag.sources.tasks import Tasks
 
 TRANSFERS = ("learned", "family", "theorem1", "none", "pool")
+ASSUMES_SIMILARITY = ("family", "theorem1")
 
 
 class MultitaskDiscovery(StructureLearner):
@@ -75,16 +73,8 @@ class MultitaskDiscovery(StructureLearner):
         number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
         exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
         alone. "pool": all rows as one task.
-    lambda_ : float or "average"
-        How similar tasks are assumed to be, from 0 (unrelated) to 1; averaged over by default.
-    normaliser : {"all", "truncated"}
-        Over which pairs of parent sets the transfer prior is normalised: all, as in the paper, or those of up
-        to `max_parents` members.
-    combination : {"star", "product"}
-        With more than two tasks: a task's own prior counts once, or once for each pair with another task,
-        which makes networks sparser the more tasks there are.
-    transfer_prior : TransferPrior, optional
-        A custom prior in place of `lambda_` and `normaliser`, such as `ByDifference`.
+    similarity : Similarity
+        How similar tasks are assumed to be, for "family" and "theorem1".
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
         "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
@@ -173,12 +163,7 @@ class MultitaskDiscovery(StructureLearner):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **POSTERIOR_CONSTRAINTS,
         "transfer": one_of(*TRANSFERS),
-        "normaliser": one_of(*NORMALISERS),
-        "combination": one_of(*COMBINATIONS),
-        "lambda_": Either(number(least=0.0, most=1.0), one_of("average")),
-        "transfer_prior": optional(
-            Instance(TransferPrior, "a prior of pairs of parent sets, such as ByDifference(function)")
-        ),
+        "similarity": Instance(Similarity, "a polydag.Similarity"),
     }
 
     tasks_: tuple[str, ...]
@@ -197,10 +182,7 @@ class MultitaskDiscovery(StructureLearner):
         self,
         *,
         transfer: str = "learned",
-        lambda_: float | Literal["average"] = "average",
-        normaliser: Literal["all", "truncated"] = "all",
-        combination: Literal["product", "star"] = "star",
-        transfer_prior: TransferPrior | None = None,
+        similarity: Similarity = DEFAULT_SIMILARITY,
         criterion: str = "bdeu",
         criterion_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
@@ -218,10 +200,7 @@ class MultitaskDiscovery(StructureLearner):
         random_state: int | None = None,
     ) -> None:
         self.transfer = transfer
-        self.lambda_ = lambda_
-        self.normaliser = normaliser
-        self.combination = combination
-        self.transfer_prior = transfer_prior
+        self.similarity = similarity
         self.criterion = criterion
         self.criterion_options = criterion_options
         self.structure_prior = structure_prior
@@ -274,7 +253,7 @@ class MultitaskDiscovery(StructureLearner):
         else:
             if transfer == "family":
                 sources = [with_prior(t, "uniform", masks=masks) for t in plain]
-                own = family_form(own, sources, self._prior(), self.combination)
+                own = family_form(own, sources, self.similarity.of_pairs, self.similarity.combination)
             found = self._separate(own, names, transfer == "pool")
         self._finish(found, masks, names)
 
@@ -359,6 +338,11 @@ class MultitaskDiscovery(StructureLearner):
         raise UsageError(f"There is no task {task!r}. The tasks are {', '.join(self.tasks_)}.")
 
     def _transfer(self, n_tasks: int) -> str:
+        if self.transfer not in ASSUMES_SIMILARITY and self.similarity != DEFAULT_SIMILARITY:
+            raise UsageError(
+                f"similarity has no effect with transfer={self.transfer!r}: leave it out, or use "
+                "transfer='family' or 'theorem1'."
+            )
         if n_tasks > 1:
             return self.transfer
         warnings.warn(
@@ -379,13 +363,6 @@ class MultitaskDiscovery(StructureLearner):
             require_joint_memory(n, self._memory())
         elif self.method == "exact":
             require_fit(n, self._memory())
-
-    def _prior(self) -> TransferPrior:
-        if self.transfer_prior is not None:
-            return self.transfer_prior
-        if isinstance(self.lambda_, str):
-            return Averaged(self.normaliser)
-        return Fixed(float(self.lambda_), self.normaliser)
 
     def _statistics(self, tasks: Tasks) -> list[Any]:
         if kind_of(self.criterion) == "labels":
@@ -489,7 +466,12 @@ class MultitaskDiscovery(StructureLearner):
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
     ) -> Differences:
         views = theorem1(
-            own, sources, self._prior(), self.combination, n_jobs=self.n_jobs, memory=self._memory()
+            own,
+            sources,
+            self.similarity.of_pairs,
+            self.similarity.combination,
+            n_jobs=self.n_jobs,
+            memory=self._memory(),
         )
         self.posteriors_ = [view.posterior for view in views]
         return from_joint(names, self.tasks_, views)
