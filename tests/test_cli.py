@@ -16,9 +16,9 @@ from numba import njit
 from typer.testing import CliRunner
 
 from polydag import formats, simulate
-from polydag.cli import progress as cli_progress
-from polydag.cli.compiling import COMPILING, compilation_reported
 from polydag.cli.main import app
+from polydag.cli.terminal import progress as cli_progress
+from polydag.cli.terminal.compiling import COMPILING, compilation_reported
 from polydag.computing.progress import Step, listening, report
 from polydag.errors import ConvergenceWarning
 from polydag.graph import Graph
@@ -484,9 +484,9 @@ def steps_of_compilation() -> list[Step]:
 
 
 def test_compilation_is_reported_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 60.0)
+    monkeypatch.setattr("polydag.cli.terminal.compiling._SECONDS", 60.0)
     assert [step.task for step in steps_of_compilation()] == ["ran", "ran"]
-    monkeypatch.setattr("polydag.cli.compiling._SECONDS", 0.0)
+    monkeypatch.setattr("polydag.cli.terminal.compiling._SECONDS", 0.0)
     *compiling, first, second = steps_of_compilation()
     assert first.task == second.task == "ran"  # the second time nothing is compiled
     assert len(compiling) > 1

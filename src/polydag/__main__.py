@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydag.cli.interruption import handled_interruption
+from polydag.cli.terminal.interruption import handled_interruption
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from polydag.cli.commands import (
     simulate,
     site,
 )
-from polydag.cli.output import with_explained_errors
+from polydag.cli.terminal.output import with_explained_errors
 
 app = typer.Typer(
     name="polydag",

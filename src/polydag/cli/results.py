@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polydag.cli.commands.compare import comparison_table
-from polydag.cli.output import out, plain, say, table
+from polydag.cli.terminal.output import out, plain, say, table
 
 if TYPE_CHECKING:
     from polydag.studies.result import EdgeRow, Result

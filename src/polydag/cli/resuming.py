@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from polydag.cli.output import note
+from polydag.cli.terminal.output import note
 
 
 def say_where_to_begin(folder: Path, *, quiet: bool) -> None:

@@ -31,8 +31,8 @@ def command(
     Example: polydag check patients.csv
     """
     from polydag import data as reading
-    from polydag.cli.output import as_json
-    from polydag.cli.progress import displayed_progress
+    from polydag.cli.terminal.output import as_json
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.computing import progress
     from polydag.data.checking.report import readable
     from polydag.studies.data.addresses import public
@@ -64,7 +64,7 @@ def _read(source: str, given: dict[str, Any], kinds: Mapping[str, Kind]) -> Tabl
 
 
 def _show(report: CheckReport) -> None:
-    from polydag.cli.output import out, plain, say, table
+    from polydag.cli.terminal.output import out, plain, say, table
 
     console = out()
     for source, rows, n_columns in report.tables:

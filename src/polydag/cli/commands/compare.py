@@ -56,7 +56,7 @@ def command(
     """
     from polydag import metrics
     from polydag.cli.graphs import read_graph
-    from polydag.cli.output import as_json, out
+    from polydag.cli.terminal.output import as_json, out
 
     true = read_graph(truth)
     found = {str(path): metrics.compare(true=true, estimate=read_graph(path)) for path in estimates}
@@ -69,7 +69,7 @@ def command(
 
 def comparison_table(found: Mapping[str, Mapping[str, float]]) -> Table:
     """All metrics, one a line, and one column for each estimate."""
-    from polydag.cli.output import plain, table
+    from polydag.cli.terminal.output import plain, table
 
     names = [plain(name) for name in found]
     result = table(("compared with the truth", *names), numbers=names)

@@ -52,8 +52,8 @@ def advance(
     """
     from polydag import runs
     from polydag.cli.options import column_list
-    from polydag.cli.output import out as printed
     from polydag.cli.results import show
+    from polydag.cli.terminal.output import out as printed
     from polydag.deployment.coordinator import QUESTIONS, CoordinatorEndpoint
     from polydag.deployment.envelopes import read_file
     from polydag.deployment.watching import claimed
@@ -107,12 +107,12 @@ def run(
     polydag coordinator run study
     """
     from polydag import metrics, runs
-    from polydag.cli.compiling import compilation_reported
     from polydag.cli.graphs import read_graph
     from polydag.cli.options import column_list
-    from polydag.cli.output import as_json, note
-    from polydag.cli.progress import displayed_progress
     from polydag.cli.results import document, show
+    from polydag.cli.terminal.compiling import compilation_reported
+    from polydag.cli.terminal.output import as_json, note
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.cli.watching import watched
     from polydag.deployment.channels import coordinator_channel
     from polydag.deployment.coordinator import CoordinatorEndpoint
@@ -169,7 +169,7 @@ def start(
     Example: polydag coordinator start study
     """
     from polydag.cli.background import started
-    from polydag.cli.output import out as printed
+    from polydag.cli.terminal.output import out as printed
     from polydag.deployment.watching import claim_of
     from polydag.errors import UsageError
 
@@ -192,7 +192,7 @@ def status(study: Study, debug: Debug = False) -> None:
 
     Example: polydag coordinator status study
     """
-    from polydag.cli.output import out as printed
+    from polydag.cli.terminal.output import out as printed
     from polydag.deployment.coordinator import CoordinatorEndpoint
     from polydag.deployment.watching import claim_of
 
@@ -224,7 +224,7 @@ def stop(study: Study, debug: Debug = False) -> None:
 
     Example: polydag coordinator stop study
     """
-    from polydag.cli.output import out as printed
+    from polydag.cli.terminal.output import out as printed
     from polydag.deployment.watching import ask_to_stop, claim_of
 
     if claim_of(study) is None:

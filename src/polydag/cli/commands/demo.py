@@ -40,9 +40,9 @@ def command(
     """
     from polydag import runs
     from polydag.cli import demos
-    from polydag.cli.compiling import compilation_reported
-    from polydag.cli.output import as_json
-    from polydag.cli.progress import displayed_progress
+    from polydag.cli.terminal.compiling import compilation_reported
+    from polydag.cli.terminal.output import as_json
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.computing import progress
     from polydag.errors import NotConvergedError
 
@@ -89,7 +89,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _show(outcome: Outcome) -> None:
-    from polydag.cli.output import out, plain, say, table
+    from polydag.cli.terminal.output import out, plain, say, table
 
     console = out()
     say(console, f"[bold]{plain(outcome.title)}[/bold]")

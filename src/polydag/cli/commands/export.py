@@ -27,7 +27,7 @@ def command(
     """
     from polydag import formats
     from polydag.cli.graphs import read_graph
-    from polydag.cli.output import note
+    from polydag.cli.terminal.output import note
     from polydag.errors import UsageError
     from polydag.formats.parsing.text_files import write_text
 

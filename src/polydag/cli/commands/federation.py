@@ -49,7 +49,7 @@ def init(
     polydag federation init study --sites north,south,west --transport nvflare --server study.example.org
     """
     from polydag.cli.options import column_list
-    from polydag.cli.output import out
+    from polydag.cli.terminal.output import out
     from polydag.deployment.coordinator import new_study
     from polydag.deployment.description import described
     from polydag.studies.config.changes import new_study as configured
@@ -84,7 +84,7 @@ def renew(
 
     Example: polydag federation renew study --kits renewed
     """
-    from polydag.cli.output import out
+    from polydag.cli.terminal.output import out
     from polydag.deployment.flare.studies import renewed
 
     for site, folder in renewed(study, kits).items():

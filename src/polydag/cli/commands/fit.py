@@ -51,12 +51,12 @@ def command(
     Again, bit for bit: polydag fit --config runs/patients/config.toml
     """
     from polydag import metrics, runs
-    from polydag.cli.compiling import compilation_reported
     from polydag.cli.graphs import read_graph
-    from polydag.cli.output import as_json
-    from polydag.cli.progress import displayed_progress
     from polydag.cli.results import document, show
     from polydag.cli.resuming import say_where_to_begin
+    from polydag.cli.terminal.compiling import compilation_reported
+    from polydag.cli.terminal.output import as_json
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.cli.watching import watched
     from polydag.errors import NotConvergedError
 

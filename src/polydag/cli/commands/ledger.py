@@ -35,7 +35,7 @@ def command(
 
     Example: polydag ledger ledgers/north.csv.jsonl
     """
-    from polydag.cli.output import as_json, out, table
+    from polydag.cli.terminal.output import as_json, out, table
     from polydag.errors import DataError, UsageError
     from polydag.privacy import ledger
 

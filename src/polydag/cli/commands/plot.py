@@ -49,7 +49,7 @@ def command(
     Example: polydag plot runs/data-boss-1 --top 40 --out figure1.pdf
     """
     from polydag.cli.graphs import read_graph
-    from polydag.cli.output import note
+    from polydag.cli.terminal.output import note
     from polydag.errors import UsageError
     from polydag.plot.export import points, save
     from polydag.report import read_folder

@@ -38,7 +38,7 @@ def command(
     Example: polydag report runs/data-notears-1 runs/data-ges-1 --out compared.html --open
     """
     from polydag.cli.graphs import read_graph
-    from polydag.cli.output import note
+    from polydag.cli.terminal.output import note
     from polydag.errors import UsageError
     from polydag.formats.parsing.text_files import write_text
     from polydag.report import page, read_folder, view_of
@@ -63,7 +63,7 @@ def command(
 
 
 def _serve(text: str, show: bool, quiet: bool) -> None:
-    from polydag.cli.output import note
+    from polydag.cli.terminal.output import note
     from polydag.report.server import serving
 
     with serving(lambda: text) as server:

@@ -47,12 +47,12 @@ def command(
 
     Example: polydag reproduce linked --table 1 --seeds 3
     """
-    from polydag.cli.compiling import compilation_reported
-    from polydag.cli.output import out as console
-    from polydag.cli.output import plain, say
-    from polydag.cli.progress import displayed_progress
     from polydag.cli.reproduction import as_text, compute, reproduction, write
     from polydag.cli.resuming import say_where_to_begin
+    from polydag.cli.terminal.compiling import compilation_reported
+    from polydag.cli.terminal.output import out as console
+    from polydag.cli.terminal.output import plain, say
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.studies.config.fields import parse_settings
 
     asked = reproduction(

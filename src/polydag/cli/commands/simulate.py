@@ -89,8 +89,8 @@ def command(
     import secrets
 
     from polydag import runs
-    from polydag.cli.output import note
     from polydag.cli.simulated_data import draw, write
+    from polydag.cli.terminal.output import note
     from polydag.studies.result import versions
 
     seed = secrets.randbelow(2**31) if seed is None else seed

@@ -72,7 +72,7 @@ def preview(kit: Kit, question: Question, debug: Debug = False) -> None:
 
     Example: polydag site preview kit-north question-1-north.polydag
     """
-    from polydag.cli.output import out
+    from polydag.cli.terminal.output import out
     from polydag.deployment.envelopes import read_file
     from polydag.deployment.site import SiteEndpoint
 
@@ -85,7 +85,7 @@ def answer(kit: Kit, question: Question, out: OutFile = None, debug: Debug = Fal
 
     Example: polydag site answer kit-north question-1-north.polydag
     """
-    from polydag.cli.output import out as printed
+    from polydag.cli.terminal.output import out as printed
     from polydag.deployment.envelopes import read_file
     from polydag.deployment.site import SiteEndpoint
 
@@ -142,10 +142,10 @@ def start(
     polydag site start kit-north --data patients.csv
     """
     from polydag.cli.approving import approved_questions, approved_study
-    from polydag.cli.compiling import compilation_reported
-    from polydag.cli.output import note
-    from polydag.cli.output import out as printed
-    from polydag.cli.progress import displayed_progress
+    from polydag.cli.terminal.compiling import compilation_reported
+    from polydag.cli.terminal.output import note
+    from polydag.cli.terminal.output import out as printed
+    from polydag.cli.terminal.progress import displayed_progress
     from polydag.deployment.channels import site_channel
     from polydag.deployment.site import FINAL, SETTINGS, SiteEndpoint
     from polydag.deployment.watching import run_site
@@ -183,7 +183,7 @@ def start(
 
 
 def _write(file: File, path: Path | None) -> None:
-    from polydag.cli.output import out
+    from polydag.cli.terminal.output import out
     from polydag.sealed_files import replace_file
 
     target = path or Path(file.name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from polydag.cli.compiling import COMPILING
+from polydag.cli.terminal.compiling import COMPILING
 from polydag.computing.progress import Listener, Step, listening
 
 if TYPE_CHECKING:

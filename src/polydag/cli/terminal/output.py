@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from polydag.cli.interruption import INTERRUPTED, tell, was_asked
+from polydag.cli.terminal.interruption import INTERRUPTED, tell, was_asked
 from polydag.errors import PolydagError
 
 if TYPE_CHECKING:
