@@ -27,7 +27,7 @@ import numpy as np
 from keeping import keep, machine
 from sklearn.base import clone
 
-from polydag import BOSS, GES, Graph, LinkedRows, LinkedRowsDAG, metrics, simulate
+from polydag import BOSS, GES, FreeStructure, Graph, LinkedRows, LinkedRowsDAG, metrics, simulate
 from polydag.rows import Links, Problem, RowPrecision, lambda_path
 from polydag.rows.estimate import given_dag, over_permutations
 
@@ -44,6 +44,7 @@ PLACES = [
     (1000, 20, 5, "equi"),
 ]
 LEARNERS = {"GES": GES(penalty=4.0, screen=False), "BOSS": BOSS(penalty=4.0)}
+ONE_ORDER = FreeStructure(n_orders=1)
 MOST_ROUNDS = 8
 
 
@@ -107,7 +108,7 @@ def rounds(place: tuple[int, int, int, str], seed: int) -> list[Row]:
         for most in (1, MOST_ROUNDS):
             start = time.process_time()
             rows = LinkedRows(
-                data.rows, groups=data.labels, structure="free", n_permutations=1, random_state=seed
+                data.rows, groups=data.labels, structure="free", free=ONE_ORDER, random_state=seed
             )
             model = clone(learner) if most == 1 else LinkedRowsDAG(learner=learner, max_rounds=most)
             model.fit(rows)
@@ -134,7 +135,7 @@ def structures(place: tuple[int, int, int, str], seed: int) -> list[Row]:
     for structure in ("free", "common", "independent", "auto"):
         start = time.process_time()
         rows = LinkedRows(
-            data.rows, groups=data.labels, structure=structure, n_permutations=1, random_state=seed
+            data.rows, groups=data.labels, structure=structure, free=ONE_ORDER, random_state=seed
         )
         model = clone(LEARNERS["GES"]).fit(rows)
         row = {"seed": seed, "structure": structure, "taken": rows.decorrelation_.structure}

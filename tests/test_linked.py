@@ -27,6 +27,7 @@ from polydag import (
     BayesianDiscovery,
     Bootstrap,
     EqualVariance,
+    FreeStructure,
     Graph,
     LinkedRows,
     LinkedRowsDAG,
@@ -54,7 +55,8 @@ pytestmark = pytest.mark.portable
 
 N, SIZE = 200, 5
 SCHOOL = np.arange(N) // SIZE
-SOURCE = ("groups", "links", "structure", "n_permutations", "covariates")
+FEW = FreeStructure(n_orders=1)  # for speed
+SOURCE = ("groups", "links", "structure", "free", "covariates")
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +74,12 @@ def blocks() -> list[np.ndarray]:
 
 
 def pupils(rows: pd.DataFrame, **settings: Any) -> LinkedRows:
-    return LinkedRows(rows, groups=SCHOOL, **{"n_permutations": 1, "random_state": 0, **settings})
+    return LinkedRows(rows, groups=SCHOOL, **{"free": FEW, "random_state": 0, **settings})
 
 
 @pytest.fixture(scope="module")
 def decorrelator(rows: pd.DataFrame) -> RowDecorrelator:
-    return RowDecorrelator(SCHOOL, random_state=0, n_permutations=2).fit(rows)
+    return RowDecorrelator(SCHOOL, random_state=0, free=FreeStructure(n_orders=2)).fit(rows)
 
 
 def test_row_correlations_are_close_to_the_truth(decorrelator: RowDecorrelator) -> None:
@@ -109,7 +111,7 @@ def test_transform_whitens_and_keeps_names(decorrelator: RowDecorrelator, rows: 
 
 
 def test_shifted_and_scaled_columns_give_the_same(decorrelator: RowDecorrelator, rows: pd.DataFrame) -> None:
-    again = RowDecorrelator(SCHOOL, random_state=0, n_permutations=2).fit(3.0 * rows + 100.0)
+    again = RowDecorrelator(SCHOOL, random_state=0, free=FreeStructure(n_orders=2)).fit(3.0 * rows + 100.0)
     np.testing.assert_allclose(
         again.row_correlation_.toarray(), decorrelator.row_correlation_.toarray(), atol=1e-3
     )
@@ -129,7 +131,7 @@ def test_known_order(truth: Graph, rows: pd.DataFrame) -> None:
 
 def test_unknown_order_beats_ignoring_the_network(truth: Graph, rows: pd.DataFrame) -> None:
     naive = metrics.shd(true=truth.to_cpdag(), estimate=GES().fit(rows).graph_)
-    model = GES().fit(pupils(rows, n_permutations=2))
+    model = GES().fit(pupils(rows, free=FreeStructure(n_orders=2)))
     assert metrics.shd(true=truth.to_cpdag(), estimate=model.graph_) < naive / 2
 
 
@@ -180,9 +182,9 @@ def test_groups_and_covariates_by_name(rows: pd.DataFrame) -> None:
     rng = np.random.default_rng(0)
     age = rng.standard_normal(N)
     data = (rows + 5.0 * age[:, None]).assign(age=age, school=[f"s{s}" for s in SCHOOL])
-    by_name = RowDecorrelator("school", covariates=["age"], n_permutations=1, random_state=0).fit(data)
+    by_name = RowDecorrelator("school", covariates=["age"], free=FEW, random_state=0).fit(data)
     assert list(by_name.feature_names_in_) == list(rows.columns)
-    by_value = RowDecorrelator(SCHOOL, covariates=age, n_permutations=1, random_state=0).fit(rows)
+    by_value = RowDecorrelator(SCHOOL, covariates=age, free=FEW, random_state=0).fit(rows)
     np.testing.assert_allclose(
         by_name.row_correlation_.toarray(), by_value.row_correlation_.toarray(), atol=1e-4
     )
@@ -193,8 +195,8 @@ def test_groups_and_covariates_by_name(rows: pd.DataFrame) -> None:
 def test_rows_are_named_by_the_index(rows: pd.DataFrame) -> None:
     named = rows.set_axis([f"r{i}" for i in range(N)])
     pairs = [(f"r{i}", f"r{i + 1}") for i in range(0, N, 2)]
-    one = RowDecorrelator(pairs, n_permutations=1, random_state=0).fit(named)
-    two = RowDecorrelator([(i, i + 1) for i in range(0, N, 2)], n_permutations=1, random_state=0).fit(rows)
+    one = RowDecorrelator(pairs, free=FEW, random_state=0).fit(named)
+    two = RowDecorrelator([(i, i + 1) for i in range(0, N, 2)], free=FEW, random_state=0).fit(rows)
     assert np.array_equal(one.row_correlation_.toarray(), two.row_correlation_.toarray())
 
 
@@ -205,7 +207,7 @@ def test_links_share_one_strength_where_that_explains_more(kind: str, structure:
     base = 0.7 if kind == "toeplitz" else None
     groups = simulate.clusters(kind, N, 10, base=base, random_state=2)
     X = simulate.linked(truth, row_covariance=groups, random_state=1)
-    model = RowDecorrelator(np.arange(N) // 10, n_permutations=1, random_state=0).fit(X)
+    model = RowDecorrelator(np.arange(N) // 10, free=FEW, random_state=0).fit(X)
     assert model.structure_ == structure
 
 
@@ -214,7 +216,7 @@ def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
     assert model.structure_ == "common"
     assert model.row_correlation_[0, 1] == pytest.approx(0.7, abs=0.12)
     with pytest.warns(DataWarning, match="Θ follows chance"):
-        RowDecorrelator(SCHOOL, structure="free", n_permutations=1).fit(rows.iloc[:, :3])
+        RowDecorrelator(SCHOOL, structure="free", free=FEW).fit(rows.iloc[:, :3])
 
 
 def test_a_column_that_is_the_same_in_linked_rows(rows: pd.DataFrame) -> None:
@@ -261,7 +263,7 @@ def test_columns_that_cannot_be_used(change: object, said: str, rows: pd.DataFra
         ({"groups": SCHOOL, "lambda_": -1.0}, UsageError, "lambda_"),
         ({"groups": SCHOOL, "threshold": "none"}, UsageError, "threshold"),
         ({"groups": SCHOOL, "max_rounds": 0}, UsageError, "max_rounds"),
-        ({"groups": SCHOOL, "n_permutations": 0}, UsageError, "n_permutations"),
+        ({"groups": SCHOOL, "free": 0}, UsageError, "free must be a polydag.FreeStructure"),
         ({"groups": SCHOOL, "structure": "tight"}, UsageError, "structure"),
     ],
 )
@@ -293,9 +295,9 @@ def test_equal_columns_that_outnumber_the_rows(rows: pd.DataFrame) -> None:
 
 def test_the_source_has_the_moments_of_the_transformed_rows(rows: pd.DataFrame) -> None:
     """Up to the mean: the transformer leaves a small one, which the next step of a pipeline takes out."""
-    white = RowDecorrelator(SCHOOL, n_permutations=1, random_state=0).fit_transform(rows).to_numpy()
+    white = RowDecorrelator(SCHOOL, free=FEW, random_state=0).fit_transform(rows).to_numpy()
     np.testing.assert_allclose(pupils(rows).moments().scatter, white.T @ white, rtol=1e-8, atol=1e-8)
-    pipeline = make_pipeline(RowDecorrelator(SCHOOL, n_permutations=1, random_state=0), GES(penalty=2))
+    pipeline = make_pipeline(RowDecorrelator(SCHOOL, free=FEW, random_state=0), GES(penalty=2))
     parts = pipeline.fit(rows)[-1].graph_
     assert metrics.shd(true=GES(penalty=2).fit(pupils(rows)).graph_, estimate=parts) <= 2
 
@@ -345,7 +347,7 @@ VARIABLES = [f"x{i}" for i in range(20)]
 
 
 def config(**options: object) -> TableConfig:
-    given = {"columns": tuple(VARIABLES), "seed": 1, "settings": {"n_permutations": 1}, **options}
+    given = {"columns": tuple(VARIABLES), "seed": 1, "settings": {"n_orders": 1}, **options}
     return TableConfig(data=("pupils.csv",), **given)  # type: ignore[arg-type]
 
 
@@ -374,7 +376,7 @@ def test_the_command_line(files: Path) -> None:
     done = CliRunner().invoke(app, [*line, "--groups", "school", "--covariates", "age", *order])
     assert done.exit_code == 0, done.output
     assert "Rows are correlated within school" in done.output
-    done = CliRunner().invoke(app, [*line, "--coords", "lon,lat:3", "--set", "n_permutations=1"])
+    done = CliRunner().invoke(app, [*line, "--coords", "lon,lat:3", "--set", "n_orders=1"])
     assert done.exit_code == 0, done.output
 
 
@@ -394,7 +396,7 @@ def test_the_command_line(files: Path) -> None:
         (
             ["--groups", "school", "--method", "ges", "--set", "colour=1"],
             2,
-            "of rows: labels, structure, correlation, share, lambda2, n_permutations",
+            "of rows: labels, structure, correlation, share; of free: lambda2, n_orders",
         ),
         (["--links", "strange.csv", "--row-ids", "pupil"], 3, "do not exist: 'p1000'"),
         (["--links", "narrow.csv", "--row-ids", "pupil"], 3, "has one column"),
@@ -444,7 +446,7 @@ def test_an_order_makes_bcd_the_method(files: Path) -> None:
 
 def test_a_study_of_linked_rows_repeats_bit_for_bit(files: Path) -> None:
     line = ["fit", "pupils.csv", "--columns", ",".join(VARIABLES), "--groups", "school", "--seed", "1", "-q"]
-    done = CliRunner().invoke(app, [*line, "--set", "n_permutations=1", "--out", "run"])
+    done = CliRunner().invoke(app, [*line, "--set", "n_orders=1", "--out", "run"])
     assert done.exit_code == 0, done.output
     assert "[study.settings.rows]" in Path("run/config.toml").read_text()
     for folder, shape in (("again", []), ("same", ["--as", "table"])):

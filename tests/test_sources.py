@@ -17,6 +17,7 @@ from polydag import (
     GES,
     Bootstrap,
     DiscreteCounts,
+    FreeStructure,
     GaussianStats,
     LinkedRows,
     Parties,
@@ -230,8 +231,8 @@ def test_decorrelated_parts_add_up_to_the_whole() -> None:
 
 def test_the_source_is_the_two_steps_by_hand() -> None:
     X = pupils(30, 4, 0.6)
-    source = LinkedRows(X, groups="school", random_state=1, n_permutations=2)
-    by_hand = decorrelate(LinkedTable.of(X, "school"), random_state=1, n_permutations=2)
+    source = LinkedRows(X, groups="school", random_state=1, free=FreeStructure(n_orders=2))
+    by_hand = decorrelate(LinkedTable.of(X, "school"), random_state=1, free=FreeStructure(n_orders=2))
     same(source.moments(), by_hand.moments())
     assert BOSS().fit(source).graph_ == BOSS().fit(by_hand.moments()).graph_
     assert source.effective_n == by_hand.precision.effective_n

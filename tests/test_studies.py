@@ -199,7 +199,7 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (TableConfig(data=THREE, settings={"epsilon": 1.0}), "boss has no setting epsilon"),
         (
             PartiesConfig(data=THREE, method="admm", groups="g", settings={"lambda2": 1.0}),
-            "network__lambda2 or rows__lambda2",
+            "network__lambda2 or free__lambda2",
         ),
     ],
 )

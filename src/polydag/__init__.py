@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from polydag.posterior.mcmc.chains import Chains
     from polydag.posterior.transfer.similarity import Similarity
     from polydag.privacy.settings import Privacy
+    from polydag.rows.structures.settings import FreeStructure
     from polydag.sources import LinkedRows, Parties, Tasks
     from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
@@ -59,6 +60,7 @@ _HOMES = {
     "Chains": "polydag.posterior.mcmc.chains",
     "EqualVariance": "polydag.learners",
     "FederatedNotears": "polydag.learners",
+    "FreeStructure": "polydag.rows.structures.settings",
     "GES": "polydag.learners",
     "LinkedRows": "polydag.sources",
     "LinkedRowsDAG": "polydag.learners",
@@ -85,6 +87,7 @@ __all__ = [
     "Edge",
     "EqualVariance",
     "FederatedNotears",
+    "FreeStructure",
     "GaussianStats",
     "Graph",
     "Knowledge",

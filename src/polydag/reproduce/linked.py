@@ -26,6 +26,7 @@ from polydag.learners import GES, PC, LinkedRowsDAG, RowDecorrelator
 from polydag.plot.line_and_box_charts import Box, BoxPanel, Curve, CurvePanel, box_charts, curve_charts
 from polydag.regression import coefficients
 from polydag.reproduce.linked_settings import Preset, Sample, Setting, chosen, published, real, simulated
+from polydag.rows.structures.settings import FreeStructure
 from polydag.sources import LinkedRows
 
 TABLES = (1, 2, 3, 4)
@@ -76,7 +77,7 @@ def unordered(sample: Sample, setting: Setting, preset: Preset) -> dict[str, Arr
     """GES and PC before and after decorrelation (suffix -L), compared with the true CPDAG."""
     truth = sample.truth.to_cpdag()
     rows = RowDecorrelator(
-        sample.links, structure="free", n_permutations=preset.n_permutations, random_state=0
+        sample.links, structure="free", free=FreeStructure(n_orders=preset.n_orders), random_state=0
     ).fit_transform(sample.rows)
     learners = {
         "GES": GES(penalty=preset.ges_penalty, screen=preset.ges_screen, escape=False),

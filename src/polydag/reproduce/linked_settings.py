@@ -46,7 +46,7 @@ class Preset(NamedTuple):
     ranking : {"weights", "t"}
         What the edges of a known order are ranked by: the lasso's weights, or the absolute t statistics of
         the same edges in a least-squares fit to the decorrelated rows.
-    n_permutations : int
+    n_orders : int
         The number of column orders to average over if the order is unknown.
     ges_penalty, ges_screen
         The factor of the BIC penalty in GES, and whether GES assumes faithfulness.
@@ -59,7 +59,7 @@ class Preset(NamedTuple):
     units: str
     threshold: float | None
     ranking: str
-    n_permutations: int
+    n_orders: int
     ges_penalty: float
     ges_screen: bool
     pc_alpha: float

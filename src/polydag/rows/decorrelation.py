@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polydag.arrays import Array, Mask
-from polydag.parameters import check, number, one_of, whole
+from polydag.parameters import Instance, check, number, one_of
 from polydag.rows.dependence import DependenceTest, row_dependence, sentence
-from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.estimate import (
     RowEstimate,
     after_decorrelation,
@@ -32,6 +31,7 @@ from polydag.rows.precision import Layout, RowPrecision
 from polydag.rows.structures.by_column import column_strengths, same_strength
 from polydag.rows.structures.candidates import STRUCTURES
 from polydag.rows.structures.exchangeable import Exchangeable
+from polydag.rows.structures.settings import DEFAULT_FREE, FreeStructure
 from polydag.stats import GaussianStats
 
 if TYPE_CHECKING:
@@ -263,8 +263,7 @@ def decorrelate(
     structure: str = "auto",
     correlation: float | None = None,
     share: float | None = None,
-    lambda2: float = LAMBDA2,
-    n_permutations: int = 5,
+    free: FreeStructure = DEFAULT_FREE,
     random_state: int | None = None,
     n_jobs: int = 1,
 ) -> Decorrelation:
@@ -285,18 +284,16 @@ def decorrelate(
         The correlation of two rows in a complete group, where it is known: nothing is estimated then.
     share : float, optional
         h², where the rows' covariance is known: `Σ = h² K + (1 − h²) I`. Estimated by default.
-    lambda2 : float
-        The penalty on Θ's entries, for "free"; "auto" tries others as well.
-    n_permutations : int
-        How many random orders of the columns are averaged, for "free".
+    free : FreeStructure
+        How "free" is estimated.
     random_state : int, optional
-        The seed of these orders, and of that in which columns are held out.
+        The seed of the orders of columns that "free" averages, and of that in which columns are held out.
     n_jobs : int
         Threads for the network's components.
     """
     check("structure", structure, one_of(*STRUCTURES))
-    check("n_permutations", n_permutations, whole(least=1))
-    problem, scale = scaled_problem(table, lambda2, n_jobs)
+    check("free", free, Instance(FreeStructure, "a polydag.FreeStructure"))
+    problem, scale = scaled_problem(table, free.lambda2, n_jobs)
     if correlation is not None:
         check("correlation", correlation, number(least=-1, most=0.98))
         found = _known_correlation(problem.layout, correlation)
@@ -308,7 +305,7 @@ def decorrelate(
             table,
             structure=structure,
             share=share,
-            n_permutations=n_permutations,
+            n_orders=free.n_orders,
             random_state=random_state,
         )
     return Decorrelation(table, found, means_of(problem, found.precision) * scale)

@@ -82,13 +82,21 @@ def estimate(
     *,
     structure: str,
     share: float | None = None,
-    n_permutations: int = 5,
+    n_orders: int = 5,
     random_state: int | None = None,
 ) -> RowEstimate:
     """Θ with the named structure, or with the one that explains held-out columns best ("auto")."""
     alike = table.group_level
-    found = _estimate(beside(problem, alike), table, structure, share, n_permutations, random_state)
+    found = _estimate(beside(problem, alike), table, structure, share, n_orders, random_state)
     return replace(found, scored=~alike)
+
+
+def along_a_path(problem: Problem, table: LinkedTable) -> RowEstimate:
+    """The free structure before it is estimated together with a DAG, on a path of penalties."""
+    alike = table.group_level
+    _warn_of_few_values(beside(problem, alike), table)
+    settings = {"lambda2": problem.lambda2, "own": 0.0}
+    return RowEstimate(RowPrecision.independent(table.links), "free", settings, [], scored=~alike)
 
 
 def beside(problem: Problem, alike: Mask) -> Problem:
@@ -104,7 +112,7 @@ def _estimate(
     table: LinkedTable,
     structure: str,
     share: float | None,
-    n_permutations: int,
+    n_orders: int,
     random_state: int | None,
 ) -> RowEstimate:
     independent = RowPrecision.independent(table.links)
@@ -112,7 +120,7 @@ def _estimate(
         return RowEstimate(independent, "independent", {}, [])
     if structure == "free":
         _warn_of_few_values(problem, table)
-        return _free(problem, 0.0, n_permutations, random_state, [])
+        return _free(problem, 0.0, n_orders, random_state, [])
     rng = np.random.default_rng(0 if random_state is None else random_state)
     order = rng.permutation(problem.shape[1])
     if table.was_set is None:
@@ -140,7 +148,7 @@ def _estimate(
     if isinstance(found.structure, Free):
         chosen = found.structure
         own = replace(problem, lambda2=chosen.lambda2)
-        return _free(own, chosen.own, n_permutations, random_state, found.candidates)
+        return _free(own, chosen.own, n_orders, random_state, found.candidates)
     return _with(found.structure, found.fitted, problem.layout, found.candidates)
 
 
@@ -215,8 +223,7 @@ def _warn_of_few_values(problem: Problem, table: LinkedTable) -> None:
     if not (p * layout.sizes >= VALUES_PER_ENTRY * entries)[layout.sizes > 1].all():
         warnings.warn(
             f"{int(layout.sizes.max())} rows hang together and there are only {p} columns: too few to "
-            f"estimate "
-            f"the strength of every one of {table.links.n_links:,} links; Θ follows chance. Use "
+            f"estimate the strength of every one of {table.links.n_links:,} links; Θ follows chance. Use "
             "structure='auto'.",
             DataWarning,
             stacklevel=5,

@@ -16,10 +16,9 @@ from polydag.errors import UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, knowledge_masks
 from polydag.orientation import consistent_extension
-from polydag.parameters import check, one_of
+from polydag.parameters import Instance, check, one_of
 from polydag.rows.decorrelation import Decorrelation, decorrelate
 from polydag.rows.dependence import DependenceTest
-from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.families import DIFFER, family_moments, left_by_column, strengths_given
 from polydag.rows.interventions import with_interventions
 from polydag.rows.latent.decorrelation import LatentDecorrelation, decorrelate_latent
@@ -27,6 +26,7 @@ from polydag.rows.latent.labels import Levels as LatentLevels
 from polydag.rows.levels import within_and_between
 from polydag.rows.linked_table import LinkedTable, drawn_components
 from polydag.rows.links import NEIGHBOURS, Links
+from polydag.rows.structures.settings import DEFAULT_FREE, FreeStructure
 from polydag.scores import make_score
 from polydag.search.boss.search import boss
 from polydag.sources.columns.linked_labels import with_codes_of, with_indicators_of
@@ -95,12 +95,10 @@ class LinkedRows(Source):
         The correlation of two rows in a complete group, where it is known: nothing is estimated then.
     share : float, optional
         h², for `covariance`, where it is known.
-    lambda2 : float
-        The penalty on the entries of the rows' inverse correlation, for structure "free".
-    n_permutations : int
-        How many random orders of the columns are averaged, for structure "free".
+    free : FreeStructure
+        How the structure "free" is estimated: its penalty, and how many orders of the columns are averaged.
     random_state : int, optional
-        The seed of these orders.
+        The seed of these orders, and of that in which columns are held out.
     n_jobs : int
         Threads for the network's connected components.
 
@@ -155,18 +153,17 @@ class LinkedRows(Source):
         structure: str = "auto",
         correlation: float | None = None,
         share: float | None = None,
-        lambda2: float = LAMBDA2,
-        n_permutations: int = 5,
+        free: FreeStructure = DEFAULT_FREE,
         random_state: int | None = None,
         n_jobs: int = 1,
     ) -> None:
+        check("labels", labels, one_of(*LABELS))
+        check("free", free, Instance(FreeStructure, "a polydag.FreeStructure"))
         if sum(given is not None for given in (groups, links, coordinates, covariance)) != 1:
             raise UsageError(
                 "LinkedRows needs one of groups=, links=, coordinates= and covariance=, which say which "
-                "rows may "
-                "depend on each other."
+                "rows may depend on each other."
             )
-        check("labels", labels, one_of(*LABELS))
         if time is not None and groups is None:
             raise UsageError("time= orders the rows within groups; give groups= as well.")
         if covariance is not None and (structure != "auto" or correlation is not None):
@@ -177,28 +174,21 @@ class LinkedRows(Source):
             raise UsageError(
                 "share= is the part of the variance that covariance= explains; give that as well."
             )
-        if isinstance(data, Stream):
-            raise UsageError(
-                "LinkedRows needs rows. For groups in a stream, with one correlation for all, use "
-                "LinkedStream(stream, groups=…); for other structures, read the table, or part of it."
-            )
-        if isinstance(data, Source) and not isinstance(data, InMemory):
-            raise UsageError(
-                f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
-                "Parties({name: LinkedRows(table, groups=…)})."
-            )
-        if isinstance(data, InMemory):
-            _require_plain(data)
-            kinds = {**data.declared_kinds, **(kinds or {})}
-        own = data.data if isinstance(data, InMemory) else data
-        own = getattr(own, "frame", own)
-        network: Any = groups if groups is not None else links
-        if groups is not None and not isinstance(groups, str):
-            network = Links.from_groups(groups)
-        points = None
+        self.settings: dict[str, Any] = {
+            "structure": structure,
+            "correlation": correlation,
+            "share": share,
+            "free": free,
+            "random_state": random_state,
+            "n_jobs": n_jobs,
+        }
+        own, kinds = _rows_of(data, kinds or {})
+        points, network = None, links
         if coordinates is not None:
             own, points = _coordinates(own, coordinates)
             network = Links.from_coordinates(points, neighbours)
+        elif groups is not None:
+            network = groups if isinstance(groups, str) else Links.from_groups(groups)
         elif links is not None:
             network = _not_coordinates(links)
         others = (groups, time, *(covariates if isinstance(covariates, list | tuple) else [covariates]))
@@ -206,9 +196,9 @@ class LinkedRows(Source):
         self._levels: dict[str, tuple[Hashable, ...]] = {}
         self._variables: tuple[str, ...] = ()
         if labels == "latent":
-            own, self.latent = with_codes_of(own, kinds or {}, others)
+            own, self.latent = with_codes_of(own, kinds, others)
         else:
-            own, self._variables, self._levels = with_indicators_of(own, kinds or {}, others)
+            own, self._variables, self._levels = with_indicators_of(own, kinds, others)
         self.table = LinkedTable.of(
             own,
             network,
@@ -221,28 +211,24 @@ class LinkedRows(Source):
         if groups is not None and not isinstance(groups, str):
             self.table = replace(self.table, labels=list(groups))
         if isinstance(data, InMemory) and data.targets is not None:
-            if self._levels or self.latent:
-                found = ", ".join([*self._levels, *self.latent])
-                raise UsageError(
-                    f"With interventions, the columns of linked rows are numbers; these are labels: {found}. "
-                    "Leave them out, or leave the links out."
-                )
-            if structure in _NOT_IN_PARTS:
-                raise UsageError(
-                    f"With interventions, the correlation is estimated from some rows of each group; "
-                    f"structure={structure!r} needs all of them. Use 'auto', 'common' or 'decay'."
-                )
-            estimated = structure != "independent" and correlation is None and share is None
-            self.table = with_interventions(self.table, data.targets, estimated=estimated)
-        self.settings: dict[str, Any] = {
-            "structure": structure,
-            "correlation": correlation,
-            "share": share,
-            "lambda2": lambda2,
-            "n_permutations": n_permutations,
-            "random_state": random_state,
-            "n_jobs": n_jobs,
-        }
+            self.table = self._with_interventions(data.targets)
+
+    def _with_interventions(self, targets: Any) -> LinkedTable:
+        """The rows with what was set in them; raises for what is not known with interventions."""
+        if self._levels or self.latent:
+            found = ", ".join([*self._levels, *self.latent])
+            raise UsageError(
+                f"With interventions, the columns of linked rows are numbers; these are labels: {found}. "
+                "Leave them out, or leave the links out."
+            )
+        structure = self.settings["structure"]
+        if structure in _NOT_IN_PARTS:
+            raise UsageError(
+                f"With interventions, the correlation is estimated from some rows of each group; "
+                f"structure={structure!r} needs all of them. Use 'auto', 'common' or 'decay'."
+            )
+        known = self.settings["correlation"] is not None or self.settings["share"] is not None
+        return with_interventions(self.table, targets, estimated=structure != "independent" and not known)
 
     @cached_property
     def decorrelation_(self) -> Decorrelation:
@@ -474,6 +460,25 @@ class LinkedRows(Source):
         again.table, again.settings = table, {**self.settings, **changes}
         again._variables, again._levels, again.latent = self._variables, self._levels, self.latent
         return again
+
+
+def _rows_of(data: Any, kinds: Mapping[str, Kind]) -> tuple[Any, Mapping[str, Kind]]:
+    """The rows themselves, and the kinds that are declared of their columns."""
+    if isinstance(data, Stream):
+        raise UsageError(
+            "LinkedRows needs rows. For groups in a stream, with one correlation for all, use "
+            "LinkedStream(stream, groups=…); for other structures, read the table, or part of it."
+        )
+    if isinstance(data, Source) and not isinstance(data, InMemory):
+        raise UsageError(
+            f"LinkedRows needs a table; got {data.described}. Linked rows go inside parties and tasks: "
+            "Parties({name: LinkedRows(table, groups=…)})."
+        )
+    if isinstance(data, InMemory):
+        _require_plain(data)
+        kinds = {**data.declared_kinds, **kinds}
+        data = data.data
+    return getattr(data, "frame", data), kinds
 
 
 def _not_coordinates(links: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Parameters of learners that come from elsewhere: the knowledge file, the seed, options of their own.
 _NOT_SETTINGS = ("knowledge", "random_state", "n_jobs", "order", "discretize", "prior")
-ROWS = ("labels", "structure", "correlation", "share", "lambda2", "n_permutations")  # of LinkedRows
+ROWS = ("labels", "structure", "correlation", "share")  # of LinkedRows
 ROUNDS = "max_rounds"  # of structure and row correlation in turns
 
 
@@ -61,8 +61,9 @@ class Plan:
     @property
     def rows(self) -> Mapping[str, Any]:
         """The settings of linked rows."""
-        found: Mapping[str, Any] = self.settings.get("rows", {})
-        return found
+        from polydag.rows.structures.settings import FreeStructure
+
+        return {**self.settings["rows"], "free": FreeStructure(**self.settings["free"])}
 
     @property
     def privacy(self) -> Privacy | None:
@@ -136,6 +137,7 @@ def _known(config: Config, method: Method, parameters: Mapping[str, Any]) -> Kno
 
         defaults = inspect.signature(LinkedRows.__init__).parameters
         groups["rows"] = {name: defaults[name].default for name in ROWS}
+        groups["free"] = defaults["free"].default.get_params()
         if config.shape == "table" and not method.needs_links:
             flat[ROUNDS] = 1
     return KnownSettings(method.name, flat, groups)

@@ -15,9 +15,9 @@ from polydag.errors import DataWarning
 from polydag.learners.base import Estimator
 from polydag.rows.decorrelation import Decorrelation, decorrelate, decorrelated
 from polydag.rows.dependence import DependenceTest
-from polydag.rows.descent.block_descent import LAMBDA2
 from polydag.rows.linked_table import LinkedTable
 from polydag.rows.precision import RowPrecision
+from polydag.rows.structures.settings import DEFAULT_FREE, FreeStructure
 
 
 class RowCorrelation(Estimator):
@@ -135,10 +135,8 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     structure : {"auto", "common", "decay", "matern", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
-    lambda2 : float
-        The penalty on Θ's entries, for the free structure.
-    n_permutations : int
-        How many orders of the columns are averaged, for the free structure.
+    free : FreeStructure
+        How the free structure is estimated: its penalty, and how many orders of the columns are averaged.
     random_state : int, optional
         The seed of the orders.
     n_jobs : int
@@ -168,16 +166,14 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         *,
         covariates: Any = None,
         structure: str = "auto",
-        lambda2: float = LAMBDA2,
-        n_permutations: int = 5,
+        free: FreeStructure = DEFAULT_FREE,
         random_state: int | None = None,
         n_jobs: int = 1,
     ) -> None:
         self.links = links
         self.covariates = covariates
         self.structure = structure
-        self.lambda2 = lambda2
-        self.n_permutations = n_permutations
+        self.free = free
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -196,8 +192,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         self.decorrelation_ = decorrelate(
             table,
             structure=self.structure,
-            lambda2=self.lambda2,
-            n_permutations=self.n_permutations,
+            free=self.free,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )

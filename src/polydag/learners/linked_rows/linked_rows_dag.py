@@ -22,7 +22,7 @@ from polydag.regression import fit_graph
 from polydag.rows.decorrelation import Decorrelation
 from polydag.rows.descent.block_descent import Problem
 from polydag.rows.descent.lambda_path import PATIENCE, Path, bic, lambda_path
-from polydag.rows.estimate import RowEstimate, given_dag, means_of, scaled_problem
+from polydag.rows.estimate import RowEstimate, along_a_path, given_dag, means_of, scaled_problem
 from polydag.rows.linked_table import LinkedTable
 from polydag.sources.interface import Source
 from polydag.sources.linked_rows import LinkedRows
@@ -155,7 +155,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     def _fit_ordered(self, rows: LinkedRows) -> None:
         table = rows.table
-        problem, scale, known = _problem(rows)
+        problem, scale, known = _problem(rows, along_path=True)
         order = _places(self.order or (), table.names)
         own = problem.reordered(order)
         number_ = None if self.lambda_ == "bic" else float(self.lambda_)
@@ -201,7 +201,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         if not fit.converged:
             warnings.warn(
                 f"Block coordinate descent stopped before its tolerance at λ1 = {self.lambda_used_:.3g}; "
-                "raise lambda_ or lambda2.",
+                "raise lambda_ or free.lambda2.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -268,6 +268,10 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 stacklevel=4,
             )
 
+    def _keep_source(self, source: Any) -> None:
+        """What is said of the rows is said of the correlation that goes with the graph."""
+        super()._keep_source(source.decorrelated_by(self.decorrelation_))
+
     def _keep_variances(self, variances: Array, names: Sequence[str]) -> None:
         import pandas as pd
 
@@ -278,10 +282,16 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
         return learner.fit(rows)
 
 
-def _problem(rows: LinkedRows) -> tuple[Problem, Array, RowEstimate]:
-    """The estimation problem of the rows, with columns of unit variance, the scales, and Θ without a DAG."""
+def _problem(rows: LinkedRows, *, along_path: bool = False) -> tuple[Problem, Array, RowEstimate]:
+    """The estimation problem of the rows, with columns of unit variance, the scales, and Θ without a DAG.
+
+    What is estimated along a path in any case is not estimated before it.
+    """
     settings = rows.settings
-    problem, scale = scaled_problem(rows.table, settings["lambda2"], settings["n_jobs"])
+    problem, scale = scaled_problem(rows.table, settings["free"].lambda2, settings["n_jobs"])
+    free = settings["structure"] == "free" and settings["correlation"] is None
+    if along_path and free and rows.table.links.n_links:
+        return problem, scale, along_a_path(problem, rows.table)
     known = rows.decorrelation_.estimate
     if known.structure == "free":
         problem = replace(problem, lambda2=known.parameters["lambda2"])
