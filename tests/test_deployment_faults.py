@@ -82,6 +82,7 @@ def test_a_site_that_does_not_return_is_named_and_may_come_back(tmp_path: Path, 
     contents = [answer.content for answer in answers if answer is not None]
     coordinator.receive(contents[:2])
     assert coordinator.waits_for == ("west",)
+    assert CoordinatorEndpoint(tmp_path / "study").takes_part == SITES  # those that have answered, too
     coordinator.receive([], without=["west"])  # every site is needed: nobody is dropped
     assert coordinator.stopped == "No answer in round 1 (scatter) from west."
     inbox = contents[2:]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from polydag.deployment import envelopes
 from polydag.deployment.coordinator import PRIVATE, CoordinatorEndpoint
 from polydag.deployment.exchange import Exchange
 from polydag.deployment.site import SiteEndpoint
@@ -29,9 +28,7 @@ def coordinator_channel(
         return
     from polydag.deployment.flare.carrying import serving
 
-    asked = {envelopes.header_of(question.content).recipient for question in coordinator.questions()}
-    sites = [site for site in coordinator.signed.description.sites if not asked or site in asked]
-    with serving(kit, name, sites, say) as found:
+    with serving(kit, name, coordinator.takes_part, say) as found:
         yield found
 
 

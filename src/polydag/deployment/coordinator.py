@@ -125,6 +125,12 @@ class CoordinatorEndpoint:
         return self.state.missing
 
     @property
+    def takes_part(self) -> tuple[str, ...]:
+        """The sites over which the present sum goes, those that have answered among them."""
+        over = self.state.over if self.state is not None else ()
+        return over or self.signed.description.sites
+
+    @property
     def stopped(self) -> str:
         """Why the study has stopped, if it has."""
         return self.state.reason if self.state is not None and self.state.status == STOPPED else ""

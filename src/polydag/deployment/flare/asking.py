@@ -32,7 +32,7 @@ from polydag.deployment.flare.relay import (
 _PAUSE, _LONGEST = 0.01, 0.1  # seconds between two looks at the folder
 _SHOWN = 5.0  # seconds between two signs of life for the server's process
 _LOST = HOLD + 45.0  # seconds without a sign of a site's part of the job, after which the job is given up
-_FIRST_AGAIN, _LAST_AGAIN = 5.0, 60.0  # seconds until an answer is fetched again that led to nothing
+_FIRST_AGAIN, _LAST_AGAIN = 5.0, 30.0  # seconds until an answer is fetched again that led to nothing
 
 
 @dataclass

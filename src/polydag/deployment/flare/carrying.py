@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from polydag.deployment import envelopes
 from polydag.deployment.exchange import Exchange
 from polydag.deployment.flare import certificates
 from polydag.deployment.flare.processes import Party, running
@@ -19,6 +20,22 @@ _TOLD, _HEARD = 60.0, 15.0  # seconds for which the end of a study is awaited at
 _PAUSE = 0.1
 
 Say = Callable[[str], None]
+
+
+class Served(Exchange):
+    """The coordinator's own exchange folder."""
+
+    def __init__(self, folder: Path, study: str, workspace: Path, sites: Sequence[str]) -> None:
+        super().__init__(folder, study)
+        self._workspace, self._sites = workspace, tuple(sites)
+
+    def put(self, file: File) -> None:
+        """Place a question; a site that takes part again is made known to FLARE's process."""
+        super().put(file)
+        site = envelopes.header_of(file.content).recipient
+        if site not in self._sites:
+            self._sites = (*self._sites, site)
+            Relay(self.folder, self._sites).write(self._workspace)
 
 
 class Carried(Exchange):
@@ -47,7 +64,10 @@ def serving(kit: Path, name: str, sites: Sequence[str], say: Say) -> Iterator[Ex
         Takes what the coordinator should know.
     """
     party = Party(kit.resolve())
-    exchange, relay = _begin(party, name, sites, say)
+    folder = _begin(party, say)
+    exchange = Served(folder, name, party.workspace, sites)
+    relay = Relay(exchange.folder, tuple(sites))
+    relay.write(party.workspace)
     if relay.is_done:
         yield exchange
         return
@@ -76,7 +96,9 @@ def connected(kit: Path, name: str, site: str, say: Say) -> Iterator[Exchange]:
         Takes what the owner should know.
     """
     party = Party(kit.resolve(), site)
-    exchange, relay = _begin(party, name, (site,), say)
+    exchange = Carried(_begin(party, say), name)
+    relay = Relay(exchange.folder, (site,))
+    relay.write(party.workspace)
     (relay.files / SENT).unlink(missing_ok=True)
     with running(party, say):
         yield exchange
@@ -84,7 +106,8 @@ def connected(kit: Path, name: str, site: str, say: Say) -> Iterator[Exchange]:
         _awaited(lambda: relay.read(SENT) == FINISHED.encode(), _HEARD)
 
 
-def _begin(party: Party, name: str, sites: Sequence[str], say: Say) -> tuple[Carried, Relay]:
+def _begin(party: Party, say: Say) -> Path:
+    """The party's exchange folder, when what it needs is there."""
     require_nvflare()
     if not (party.workspace / "startup").is_dir():
         raise UsageError(f"{party.workspace} holds no startup kit of NVIDIA FLARE.")
@@ -92,10 +115,7 @@ def _begin(party: Party, name: str, sites: Sequence[str], say: Say) -> tuple[Car
         say(announced)
     folder = party.workspace / EXCHANGE
     folder.mkdir(exist_ok=True, mode=0o700)
-    exchange = Carried(folder, name)
-    relay = Relay(exchange.folder, tuple(sites))
-    relay.write(party.workspace)
-    return exchange, relay
+    return folder
 
 
 def _awaited(happened: Callable[[], bool], seconds: float) -> bool:

@@ -22,10 +22,16 @@ from polydag.sealed_files import replace_file
 LOG = "process.log"
 _APPLICATIONS = "nvflare.private.fed.app."
 _PAUSE = 0.2
-_FIRST_AGAIN, _LAST_AGAIN = 1.0, 30.0  # seconds until a process that has ended is started again
+_FIRST_AGAIN, _LAST_AGAIN = 0.5, 10.0  # seconds until a process that has ended is started again
 _STEADY = 60.0  # seconds after which a process counts as having started well
 _OURS = "polydag.deployment.flare."
 _CLASSES = ("asking.Asking", "answering.Answering", "submitting.Submitting", "ending.EndsWithItsParent")
+_SCHEDULE = {  # jobs that FLARE still lists as running are none; by default it waits up to 10 minutes
+    "max_jobs": 100,
+    "min_schedule_interval": 1.0,
+    "max_schedule_interval": 2.0,
+    "max_schedule_count": 1_000_000,
+}
 _NOT_USED = ("site_log_streamer", "log_receiver")  # FLARE would send the sites' logs to the server
 
 Say = Callable[[str], None]
@@ -52,7 +58,10 @@ class Party:
         kind = "server" if self.site is None else "client"
         words = ["-m", f"{_APPLICATIONS}{kind}.{kind}_train", "-m", str(self.workspace)]
         words += ["-s", f"fed_{kind}.json", "--set", "secure_train=true", "config_folder=config"]
-        words += [f"org={job.ORGANIZATION}", *([] if self.site is None else [f"uid={self.site}"])]
+        words += [
+            f"org={job.ORGANIZATION}",
+            *([] if self.site is None else [f"uid={self.site}", "heart_beat_interval=4"]),
+        ]
         return [sys.executable, *words]
 
     def prepare(self) -> None:
@@ -67,12 +76,13 @@ class Party:
             storage["root_dir"] = str(self.workspace / "snapshots")
             for each in components:
                 if each["id"] == "job_scheduler":
-                    each["args"]["max_jobs"] = 100  # those that FLARE still lists as running are none
+                    each["args"] |= _SCHEDULE
                 if each["id"] == "job_manager":
                     each["args"]["uri_root"] = str(self.workspace / job.STORE)
             components.append({"id": "submitting", "path": f"{_OURS}submitting.Submitting", "args": {}})
         else:
             found["allow_log_streaming"] = False
+            found["client"]["maint_msg_timeout"] = 10.0  # seconds for an answer of the server
         replace_file(local / "resources.json", json.dumps({**found, "components": components}).encode())
 
     def start(self) -> subprocess.Popen[bytes]:

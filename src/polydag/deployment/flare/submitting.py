@@ -25,6 +25,7 @@ from polydag.deployment.flare.relay import ALIVE, Relay
 _PAUSE = 0.2
 _SILENT = 90.0  # seconds without a sign of life of the controller
 _FIRST_AGAIN, _LAST_AGAIN = 0.5, 10.0  # seconds between an ended job and the next
+_STEADY = 30.0  # seconds after which a job counts as having started well
 _ALIVE = {
     status.value
     for status in (RunStatus.SUBMITTED, RunStatus.APPROVED, RunStatus.DISPATCHED, RunStatus.RUNNING)
@@ -41,20 +42,22 @@ class Submitting(FLComponent):
             threading.Thread(target=self._run, args=(fl_ctx.get_engine(), workspace), daemon=True).start()
 
     def _run(self, engine: Any, workspace: Path) -> None:
-        relay = Relay.of(workspace)
         wait = _FIRST_AGAIN
-        while not relay.is_done:
+        while not Relay.of(workspace).is_done:
+            began = time.monotonic()
             try:
-                self._one_job(engine, relay, workspace)
+                self._one_job(engine, workspace)
             except Exception:  # a job that FLARE is just writing, or a full disk: it is tried again
                 self.logger.exception("The study's job could not be submitted or watched.")
             time.sleep(wait)
-            wait = min(2 * wait, _LAST_AGAIN)
+            wait = _FIRST_AGAIN if time.monotonic() - began > _STEADY else min(2 * wait, _LAST_AGAIN)
 
-    def _one_job(self, engine: Any, relay: Relay, workspace: Path) -> None:
+    def _one_job(self, engine: Any, workspace: Path) -> None:
         """Submit the job when all its sites are there, and return when it has ended, or cannot go on."""
+        relay = Relay.of(workspace)
         while not (sites := _connected(engine, relay)).keys() >= set(relay.sites):
             time.sleep(_PAUSE)
+            relay = Relay.of(workspace)
         manager = engine.get_component(SystemComponents.JOB_MANAGER)
         current = self._submit(engine, manager, workspace, relay.sites)
         mark, since = relay.mark_of(ALIVE), time.monotonic()
@@ -70,9 +73,10 @@ class Submitting(FLComponent):
                 if found is not None and found.meta.get(JobMetaKey.STATUS.value) not in _ALIVE:
                     self.logger.warning("The job %s has ended early; another one goes on.", current)
                     return
-                if (now := _connected(engine, relay)) != sites:  # FLARE waits for the parts that are gone
-                    again = ", ".join(site for site in relay.sites if now.get(site) != sites[site])
-                    self.logger.warning("%s left the job %s; another one goes on.", again, current)
+                more = Relay.of(workspace)  # of other sites, where one takes part again
+                if (now := _connected(engine, more)) != sites:  # FLARE waits for the parts that are gone
+                    again = ", ".join(site for site in more.sites if now.get(site) != sites.get(site))
+                    self.logger.warning("%s left or joined the job %s; another one goes on.", again, current)
                     engine.job_runner.stop_run(current, fl_ctx)
                     return
 
