@@ -270,17 +270,21 @@ def test_after_a_disk_that_was_full_a_site_keeps_its_state(
 
 def test_the_owner_releases_columns(tmp_path: Path) -> None:
     """A column that is not released is neither asked for, nor the subject of a condition, nor named."""
-    from polydag.federated.protocol.messages import COORDINATOR as C
-
     home = tmp_path / "home"
     home.mkdir()
     rows = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 3)), columns=["x", "y", "hiv"])
     rows.to_csv(tmp_path / "north.csv", index=False)
-    keys = {name: Identity().public.hex() for name in (C, *SITES)}
+    keys = {name: Identity().public.hex() for name in SITES}
     text = '[sums]\ngroup = ["north", "south", "west"]\nquorum = 2\n[questions]\ntasks = []\nrounds = 9\n'
     text += '[rows]\ncolumns = ["x", "y"]\n[identities]\n'
     text += "".join(f'{name} = "{key}"\n' for name, key in keys.items())
-    (home / "policy.toml").write_text(text)
+
+    def joined(folder: str, description: Description) -> SiteEndpoint:
+        site = SiteEndpoint(new_study(tmp_path / folder, description, tmp_path / f"kit-{folder}")[0])
+        (home / "policy.toml").write_text(f'{text}coordinator = "{site.signed.coordinator.hex()}"\n')
+        site.join(str(tmp_path / "north.csv"), home)
+        return site
+
     for number, (columns, filters) in enumerate(
         [
             ({"x": Column(), "hiv": Column()}, ()),
@@ -290,13 +294,78 @@ def test_the_owner_releases_columns(tmp_path: Path) -> None:
     ):
         first = described(BOSS, None, "error")
         description = dataclasses.replace(first, columns=columns, filters=filters)
-        site = SiteEndpoint(new_study(tmp_path / f"s{number}", description, tmp_path / f"k{number}")[0])
-        site.join(str(tmp_path / "north.csv"), home)
-        assert site.refusals == ("its owner does not release the column hiv",)
-    site = SiteEndpoint(new_study(tmp_path / "open", described(BOSS, None, "error"), tmp_path / "k")[0])
-    site.join(str(tmp_path / "north.csv"), home)
-    assert site.refusals == ()
+        refusals = joined(f"study-{number}", description).refusals
+        assert refusals == ("its owner does not release the column hiv",)
+    assert joined("open", described(BOSS, None, "error")).refusals == ()
 
 
 def test_a_whole_study_still_ends_well(tmp_path: Path) -> None:
     assert run_apart(tmp_path, tables(tmp_path), BOSS).graph.n_edges == 5
+
+
+def with_policy(home: Path, keys: dict[str, str], **rows: int) -> None:
+    text = "[sums]\ngroup = []\nquorum = 2\n[questions]\ntasks = []\nrounds = 9\nsolvable = true\n[rows]\n"
+    text += "".join(f"{name} = {value}\n" for name, value in rows.items()) + "[identities]\n"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "policy.toml").write_text(text + "".join(f'{name} = "{key}"\n' for name, key in keys.items()))
+
+
+def test_a_site_with_a_policy_knows_its_coordinator_and_all_other_sites(tmp_path: Path) -> None:
+    """The policy names them; a study says who they are, and its coordinator may have made them up."""
+    files = tables(tmp_path)
+    kits = new_study(tmp_path / "study", described(BOSS, None, "error"), tmp_path)
+    coordinator = CoordinatorEndpoint(tmp_path / "study")
+    homes = {site: tmp_path / f"home-{site}" for site in SITES}
+    known = {site: kept_identity(home / "identity.key").public.hex() for site, home in homes.items()}
+    known[COORDINATOR] = coordinator.identity.public.hex()
+    north, home = SiteEndpoint(kits[0]), homes["north"]
+
+    with_policy(home, {**known, COORDINATOR: Identity().public.hex()})
+    with pytest.raises(DataError, match="another coordinator than the one in"):
+        north.join(str(files["north"]), home)
+    with_policy(home, {name: key for name, key in known.items() if name != "west"})
+    north.join(str(files["north"]), home)
+    assert north.refusals == ("its policy does not know the site west",)
+    for wrong in ({"west": Identity().public.hex()}, {COORDINATOR: Identity().public.hex()}, {}):
+        with_policy(home, known)
+        north = SiteEndpoint(kits[0])
+        inbox = [north.join(str(files["north"]), home, abandon=True).content]
+        inbox += [
+            SiteEndpoint(kit).join(str(files[site]), homes[site], abandon=True).content
+            for kit, site in zip(kits[1:], SITES[1:], strict=True)
+        ]
+        if not coordinator.questions():
+            assert coordinator.receive(inbox) == []
+        with_policy(home, {**known, **wrong})
+        question = coordinator.questions()[0].content
+        if not wrong:
+            assert north.receive(question) is not None
+            continue
+        with pytest.raises(DataError, match=r"is not the one in|another coordinator"):
+            north.receive(question)
+
+
+@pytest.mark.parametrize(("epsilon", "joins"), [(None, False), (1.0, True)])
+def test_with_noise_few_rows_are_no_reason_not_to_join(
+    tmp_path: Path, epsilon: float | None, joins: bool
+) -> None:
+    """Whether a site joins is seen; with noise it must not depend on single rows."""
+    files = tables(tmp_path)
+    config = dataclasses.replace(BOSS, settings={} if epsilon is None else {"epsilon": epsilon})
+    kits = new_study(tmp_path / "study", described(config, None, "error"), tmp_path)
+    known = {name: Identity().public.hex() for name in SITES}
+    identity = CoordinatorEndpoint(tmp_path / "study").identity
+    with_policy(tmp_path / "home", {**known, COORDINATOR: identity.public.hex()}, min_rows=51)  # it has 50
+    site = SiteEndpoint(kits[0])
+    if joins:
+        assert site.join(str(files["north"]), tmp_path / "home")
+        return
+    with pytest.raises(DataError, match="There are 50 rows; at least 51"):
+        site.join(str(files["north"]), tmp_path / "home")
+
+
+def test_one_identity_is_not_taken_for_two_sites(tmp_path: Path) -> None:
+    liar = Liar(tmp_path)
+    south = liar.final()["directory"]["south"]
+    with pytest.raises(DataError, match="one identity for each site"):
+        liar.site.receive(liar.question(liar.final(west=south)))

@@ -365,6 +365,56 @@ def test_an_older_state_that_is_put_back_masks_nothing(tmp_path: Path) -> None:
     assert attack.folders["site 0"].site.protection.earlier  # type: ignore[union-attr]
 
 
+def test_a_folder_that_is_put_back_whole_is_noticed_by_the_next_question(tmp_path: Path) -> None:
+    """Journal and ledger agree with each other, so only the chain of questions tells."""
+    attack = Stored(folders(tmp_path))
+    attack.join()
+    attack.folders["site 0"].close()
+    shutil.copytree(attack.folders["site 0"].path, tmp_path / "copy")
+    attack.crash("site 0")
+    for round_ in (1, 2):
+        assert _consensus(attack, round_).phase == CONTRIBUTION
+    before = attack.states["site 0"].masking["asked"]
+    own = attack.folders["site 0"]
+    own.close()
+    shutil.rmtree(own.path)
+    shutil.copytree(tmp_path / "copy", own.path)
+    attack.crash("site 0")
+    assert attack.folders["site 0"].state.phase == ROSTER
+    arrays = {"W": np.zeros((1, D, D)), "rho": np.ones(1)}
+    meta = {"task": "consensus", "relax": 1.5, "narrow": {}, "over": list(attack.sites), "before": before}
+    reply = attack.send("site 0", 3, ASK, arrays, study=attack.memory["agreement"]["study"], **meta)
+    assert is_constant_refusal(reply)
+    assert "older state of this site" in attack.reasons("site 0")
+
+
+def test_a_ledger_that_is_lost_or_put_back_is_not_begun_anew(tmp_path: Path) -> None:
+    attack = Stored(folders(tmp_path))
+    own, file = attack.folders["site 0"], attack.folders["site 0"].path / ledger.FILE
+    attack.join()
+    for folder in attack.folders.values():
+        folder.close()
+    whole = file.read_bytes()
+    file.unlink()
+    with pytest.raises(DataError, match="is missing, although this site has kept one"):
+        SiteFolder(own.path, "site 0", party(0), Policy(DIRECTORY))
+    file.write_bytes(whole)
+    with SiteFolder(own.path, "site 0", party(0), Policy(DIRECTORY)) as again:
+        again.begin_study()
+        entries = len(again.ledger.entries)
+        Stored({**attack.folders, "site 0": again}).send("site 0", 1, "roster")  # refused, and stored
+        assert len(again.ledger.entries) > entries
+    file.write_bytes(whole.splitlines(keepends=True)[0])
+    with pytest.raises(DataError, match="an older one was put back"):
+        SiteFolder(own.path, "site 0", party(0), Policy(DIRECTORY))
+
+
+def test_two_programs_do_not_use_one_folder(tmp_path: Path) -> None:
+    made = folders(tmp_path)
+    with pytest.raises(DataError, match="in use by another study"):
+        SiteFolder(made["site 0"].path, "site 0", party(0), Policy(DIRECTORY))
+
+
 @pytest.mark.parametrize("torn", [1, 40, 200])
 def test_a_torn_record_counts_as_not_written(tmp_path: Path, torn: int) -> None:
     attack = Stored(folders(tmp_path))
@@ -449,7 +499,7 @@ POLICY = """
 [identities]
 coordinator = "{coordinator}"
 north = "{north}"
-south = "{north}"
+south = "{south}"
 
 [ranges]
 rho = [0.001, 1000]
@@ -471,7 +521,7 @@ epsilon = 1
 
 
 def test_the_owner_writes_the_policy(tmp_path: Path) -> None:
-    keys = {name: Identity().public.hex() for name in ("coordinator", "north", "old")}
+    keys = {name: Identity().public.hex() for name in ("coordinator", "north", "south", "old")}
     file = tmp_path / "policy.toml"
     file.write_text(POLICY.format(**keys))
     found = read_policy(tmp_path)
@@ -492,6 +542,9 @@ def test_the_owner_writes_the_policy(tmp_path: Path) -> None:
         file.write_text(POLICY.format(**keys).replace(wrong, "abc" if len(wrong) == 64 else ""))
         with pytest.raises(DataError, match=why):
             read_policy(file)
+    file.write_text(POLICY.format(**{**keys, "south": keys["north"]}))
+    with pytest.raises(DataError, match="north and south have the same key"):
+        read_policy(file)
     file.write_text(POLICY.format(**{**keys, "north": keys["old"]}))
     with pytest.raises(DataError, match=r"north under .identities. is revoked .north until May"):
         read_policy(file)

@@ -32,6 +32,7 @@ from over_parties import learned
 from polydag import GaussianStats, Regimes
 from polydag.errors import DataError, UsageError
 from polydag.federated import Message, Site, run
+from polydag.federated.methods.statistics.counts import CountsParty
 from polydag.federated.methods.statistics.moments import Moments
 from polydag.federated.models.linear_party import LinearParty
 from polydag.federated.party_data.regimes import centre_question
@@ -50,12 +51,15 @@ from polydag.federated.protocol.messages import (
 )
 from polydag.federated.protocol.programs import Ask
 from polydag.federated.protocol.site_protection import SiteProtection
+from polydag.federated.protocol.storage.versions import change_problem, data_version
 from polydag.federated.protocol.sums import PADS, SecureSum
+from polydag.privacy.ledger import Entry
 from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.masking.coordinator import MaskedRound, add_masked
 from polydag.privacy.policy import Policy
 from polydag.privacy.settings import Privacy
 from polydag.sources import Parties
+from polydag.stats import DiscreteCounts
 from test_privacy_federated import Repeated
 
 pytestmark = pytest.mark.portable
@@ -442,3 +446,78 @@ def test_questions_of_two_rounds_are_chained() -> None:
         sites_of(3),
     )
     assert sound.finished
+
+
+def refused_again(before: Any, local: Any) -> bool:
+    attack = Attack({**sites_of(3), "site 0": site("site 0", local, before)})
+    parts: dict[str, Any] = {}
+    if isinstance(local.data, Regimes):
+        parts = {"parts": {"": list(attack.sites), "x1": list(attack.sites)}}
+        attack.sites.update({f"site {k}": site(f"site {k}", regimes(k)) for k in (1, 2)})
+    return is_refusal_to_join(attack.join(**parts)["site 0"], "withheld")
+
+
+def regimes(k: int, moved: int = 0) -> LinearParty:
+    data, treated = rows(k), 20 + moved
+    own = {frozenset(): data[treated:], frozenset({"x1"}): data[:treated]}
+    return LinearParty(Regimes({key: GaussianStats.from_data(X, names=NAMES) for key, X in own.items()}))
+
+
+def test_values_that_change_places_are_a_change_of_the_data() -> None:
+    """Means and spreads stay the same, but the sum of products shows the two rows."""
+    attack = Attack(sites_of(3))
+    attack.join()
+    before = remembered(attack, "site 0")
+    swapped = rows(0)
+    swapped[[3, 7], 1] = swapped[[7, 3], 1]
+    shuffled = rows(0)[np.random.default_rng(1).permutation(40)]  # the same rows
+    for data, refused in ((swapped, True), (shuffled, False)):
+        local = LinearParty(GaussianStats.from_data(data, names=NAMES))
+        assert refused_again(before, local) == refused
+    order = [2, 0, 1]
+    turned = GaussianStats.from_data(rows(0)[:, order], names=tuple(NAMES[j] for j in order))
+    assert not refused_again(before, LinearParty(turned))
+
+
+def test_a_row_that_moves_to_another_intervention_is_a_change_of_the_data() -> None:
+    attack = Attack({f"site {k}": site(f"site {k}", regimes(k)) for k in range(3)})
+    attack.join(parts={"": list(attack.sites), "x1": list(attack.sites)})
+    before = remembered(attack, "site 0")
+    assert not refused_again(before, regimes(0))
+    assert refused_again(before, regimes(0, moved=1))
+    assert not refused_again(before, party(0))  # the same rows, not divided
+
+
+def test_labels_that_change_places_are_a_change_of_the_data() -> None:
+    codes = np.random.default_rng(0).integers(0, 2, size=(40, 2))
+    codes[:4] = [[0, 0], [1, 1], [0, 1], [1, 0]]
+    key = bytes(32)
+
+    def version(array: np.ndarray, levels: tuple[str, ...] = ("no", "yes"), names: Any = ("a", "b")) -> str:
+        labels = pd.DataFrame(np.array(["no", "yes"])[array], columns=list("ab"))[list(names)]
+        counts = DiscreteCounts.from_data(labels, levels=dict.fromkeys("ab", levels))
+        return data_version(CountsParty(counts), key)
+
+    first = Entry("s", 1, "version", version(codes))
+    swapped = codes.copy()
+    swapped[[0, 1], 1] = swapped[[1, 0], 1]
+    assert change_problem([first], version(swapped), key, 10) is not None
+    same = (version(codes[::-1]), version(codes, ("a third", "no", "yes")), version(codes, names=("b", "a")))
+    assert all(change_problem([first], each, key, 10) is None for each in same)
+
+
+def test_a_study_whose_name_was_used_before_is_not_joined() -> None:
+    """Releases of noise are counted by study and round: under a name used before, new ones would be free."""
+    attack = Attack(sites_of(3))
+    attack.join(study="again")
+    assert attack.ask("site 0").phase == CONTRIBUTION
+    before = remembered(attack, "site 0")
+    later = Attack({**sites_of(3), "site 0": site("site 0", party(0), before)})
+    assert is_refusal_to_join(later.join(study="again")["site 0"], "joined")
+    nameless = Attack(sites_of(3))
+    assert all(is_refusal_to_join(reply, "agreement") for reply in nameless.join(study="").values())
+
+
+def test_a_key_does_not_count_as_two_sites() -> None:
+    with pytest.raises(UsageError, match="site 1 and site 2 have the same key"):
+        Policy({**DIRECTORY, "site 2": DIRECTORY["site 1"]})

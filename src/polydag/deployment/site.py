@@ -61,7 +61,8 @@ def _sound(final: Any) -> Signed:
     hexadecimal = isinstance(directory, dict) and all(
         isinstance(key, str) and re.fullmatch("[0-9a-f]{64}", key) for key in directory.values()
     )
-    if not hexadecimal or tuple(sorted(directory)) != tuple(sorted(signed.description.sites)):
+    sites = tuple(sorted(signed.description.sites))
+    if not hexadecimal or tuple(sorted(directory)) != sites or len(set(directory.values())) < len(sites):
         raise DataError("the question does not bring one identity for each site")
     return signed
 
@@ -167,6 +168,7 @@ class SiteEndpoint:
         self._require_idle(folder, abandon=abandon)
         description = self.signed.description
         policy = self._policy(folder, solvable=solvable)
+        self._require_coordinator(policy, folder)
         refusal = self._policy_problem(with_recipe(description, self.kit), policy)
         words: dict[str, Any] = {"token": self._token, "key": encryption_keys(identity)[1].hex()}
         if refusal:
@@ -174,7 +176,8 @@ class SiteEndpoint:
             self.refusals = (refusal,)
         else:
             table = prepared(with_recipe(description, self.kit), source, query, released=policy.columns)
-            if table.n < (least := policy.min_rows):
+            # Under noise the number of rows does not matter: a refusal would say something about it.
+            if _privacy_of(description).epsilon is None and table.n < (least := policy.min_rows):
                 raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
             words["columns"] = declared(table, policy.min_rows) if not description.columns else {}
             source = str(Path(source).resolve()) if Path(source).exists() else source
@@ -202,10 +205,18 @@ class SiteEndpoint:
             return policies.read_policy(home)
         return Policy(min_rows=MIN_ROWS, solvable=solvable)
 
+    def _require_coordinator(self, policy: Policy, home: Path) -> None:
+        if policy.directory.get(COORDINATOR, self.signed.coordinator) != self.signed.coordinator:
+            raise DataError(
+                f"the study is signed by another coordinator than the one in {home / policies.FILE}"
+            )
+
     @staticmethod
     def _policy_problem(description: Description, policy: Policy) -> str | None:
         """What in the study's description the owner's policy does not allow."""
         privacy = _privacy_of(description)
+        if policy.directory and (strangers := set(description.sites) - set(policy.directory)):
+            return f"its policy does not know the site {min(strangers)}"
         other = [name for name in used_columns(description) if name not in policy.columns]
         if policy.columns and other:
             return f"its owner does not release the column {other[0]}"
@@ -348,8 +359,9 @@ class SiteEndpoint:
         """The owner's policy, with the identities of this study."""
         directory = {name: bytes.fromhex(key) for name, key in final["directory"].items()}
         policy = self._policy(self.home, solvable=bool(self.settings.get("solvable", False)))
-        for name, key in policy.directory.items():
-            if directory.get(name, key) != key:
+        self._require_coordinator(policy, self.home)
+        for name, key in directory.items() if policy.directory else ():
+            if policy.directory.get(name) != key:
                 raise DataError(f"the identity of {name} is not the one in {self.home / policies.FILE}")
         policy = dataclasses.replace(policy, directory={**directory, COORDINATOR: self.signed.coordinator})
         if policy.budget is None and (allowance := _privacy_of(description).allowance) is not None:

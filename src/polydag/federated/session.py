@@ -94,8 +94,8 @@ def run_study(
 ) -> Outcome:
     """Run a program over the parties' sites and keep their ledgers.
 
-    Parties' notes, and sums that masks cannot protect, are also issued as `DataWarning`. Inside
-    `checkpoint.saving`, blocks of rounds that are finished survive an interruption.
+    Parties' notes are also issued as `DataWarning`; `protection` says where sums can be solved for single
+    parties. Inside `checkpoint.saving`, blocks of rounds that are finished survive an interruption.
 
     Parameters
     ----------

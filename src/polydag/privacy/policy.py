@@ -93,6 +93,12 @@ class Policy:
                 f"min_sites must be at least {MIN_SITES}: in a sum over two sites, each can compute the "
                 f"other's contribution; got {self.min_sites}."
             )
+        names: dict[bytes, str] = {}
+        for name, key in self.directory.items():
+            if (other := names.setdefault(key, name)) != name:
+                raise UsageError(
+                    f"{other} and {name} have the same key: whoever holds it would count as two in a sum."
+                )
 
 
 _SECTIONS: Mapping[str, Mapping[str, type]] = {

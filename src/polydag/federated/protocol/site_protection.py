@@ -138,9 +138,13 @@ class SiteProtection:
             raise DataError("The question belongs to another study.")
 
     def _join(self, memory: Memory, name: str, message: Message, local: Local) -> Done:
-        if "agreement" in memory:
-            raise JoinRefusedError("joined", "It has joined this study already, and a study is joined once.")
         agreement, policy = Agreement.from_json(message.meta["agreement"]), self.policy
+        # Entries of the ledger are told apart by study and round: a name that was used before would let new
+        # releases of noise pass for old ones.
+        if "agreement" in memory or any(entry.study == agreement.study for entry in self.earlier):
+            raise JoinRefusedError("joined", "It has joined this study already, and a study is joined once.")
+        if not agreement.study:
+            raise JoinRefusedError("agreement", "The study has no name.")
         try:
             agreement.check(policy.min_sites)
         except UsageError as error:
@@ -336,12 +340,15 @@ class SiteProtection:
 
         Where some sites only are asked in a round, the one before may not have come here.
         """
-        before, told = memory.get("asked"), message.meta["before"]
+        before, told = memory.get("asked", {"round": 0, "question": ""}), message.meta["before"]
         asked_all = not memory["agreement"]["recover"]
-        if before is None or not (asked_all or before["round"] == message.round - 1):
+        if not (asked_all or before["round"] == message.round - 1):
             return
         if not isinstance(told, Mapping) or told.get("question") != before["question"]:
-            raise DataError("The coordinator names another question as the one before.")
+            raise DataError(
+                "The coordinator names another question as the one before. Either it says different things "
+                "to different sites, or an older state of this site was put back."
+            )
 
     def honest(self, memory: Memory) -> int:
         """How many sites are counted on to keep their noise secret: all but those that may collude."""

@@ -74,6 +74,11 @@ class SiteFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+        if (self.path / VERSIONS).exists() and not (self.path / ledger.FILE).exists():
+            raise DataError(
+                f"{self.path / ledger.FILE} is missing, although this site has kept one: without it, what "
+                "was spent and summed before would be forgotten. Put it back from a copy."
+            )
         identity = kept_identity(self.path / IDENTITY)
         self.ledger = ledger.Ledger(self.path / ledger.FILE, identity)
         try:
@@ -97,6 +102,11 @@ class SiteFolder:
         if state.name != name:
             raise DataError(f"{self.path} is the folder of {state.name}, not of {name}.")
         written = len(self.ledger.entries) - base
+        if written < 0:
+            raise DataError(
+                f"{self.ledger.file} has {len(self.ledger.entries)} entries, and there were {base} when the "
+                "study began: an older one was put back. Put back the last one."
+            )
         if written > len(state.ledger):
             state = dataclasses.replace(state, closed=True, refusals=(*state.refusals, _ABANDONED))
         else:

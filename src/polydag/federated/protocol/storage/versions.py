@@ -1,9 +1,9 @@
 """The version of a site's data, so that two studies do not show the rows in which their data differ.
 
 Sums over the same sites before and after a row was added differ by that row. A site therefore remembers, for
-every study, a summary of each column, and refuses a study on data that has changed by a few rows. The
-summaries are hashed under the site's own key, and the number of rows is encrypted: whoever gets hold of the
-ledger learns nothing from them.
+every study, a summary of each column and one of how they go together, and refuses a study on data that has
+changed by a few rows. The summaries are hashed under the site's own key, and the number of rows is encrypted:
+whoever gets hold of the ledger learns nothing from them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from polydag.privacy.ledger import VERSION, Entry
 from polydag.stats import DiscreteCounts, GaussianStats, Regimes
 
 _DIGITS = 1e9  # relative to a column's size: coarser than rounding errors, finer than one row in millions
+_DIGITS_TOGETHER = 1e6  # of correlations, of which there are many more
 
 
 def data_version(local: Local, key: bytes, selection: str = "") -> str:
@@ -33,7 +34,10 @@ def data_version(local: Local, key: bytes, selection: str = "") -> str:
     columns = {name: _mac(key, name, text)[:8].hex() for name, text in _summaries(local.data).items()}
     salt = _mac(key, "salt", json.dumps(columns))
     rows = int(local.n_rows) ^ _pad(key, salt)
-    version = {"salt": salt.hex(), "rows": f"{rows:016x}", "columns": columns}
+    version: dict[str, Any] = {"salt": salt.hex(), "rows": f"{rows:016x}", "columns": columns}
+    parts = _together(local.data)
+    version["together"] = [_mac(key, "parts", *sorted(parts))[:8].hex()]
+    version["together"] += [_mac(key, "together", repr(sorted(parts.items())))[:8].hex()]
     if selection:
         version["selection"] = _mac(key, "selection", selection).hex()
     return json.dumps(version, ensure_ascii=False)
@@ -60,6 +64,11 @@ def change_problem(earlier: Iterable[Entry], version: str, key: bytes, min_chang
         before = json.loads(entry.name)
         common = now["columns"].keys() & before["columns"].keys()
         changed = any(now["columns"][name] != before["columns"][name] for name in common)
+        if now["columns"].keys() == before["columns"].keys():
+            # Values that changed places, or rows that were said to be of another intervention, leave every
+            # column as it was.
+            (parts, own), (parts_before, own_before) = now["together"], before["together"]
+            changed = changed or (parts == parts_before and own != own_before)
         if (changed or not common) and abs(_rows(now, key) - _rows(before, key)) < min_change:
             if not common and _rows(now, key) == _rows(before, key):
                 continue  # other columns of the same number of rows
@@ -105,6 +114,49 @@ def _summaries(data: Any) -> dict[str, str]:
         name: repr([_row_count(data), *map(int, pair)])
         for name, pair in zip(names, _rounded(mean, deviation), strict=True)
     }
+
+
+def _together(data: Any) -> dict[str, str]:
+    """For each part of the data, the sets of intervened variables, a summary of how its columns go together.
+
+    It does not depend on the order of the columns.
+    """
+    if isinstance(data, Regimes):
+        return {
+            " ".join(sorted(targets)): found
+            for targets, part in data.parts.items()
+            for found in _together(part).values()
+        }
+    if isinstance(data, DiscreteCounts):
+        return {"": _counted(data)}
+    if isinstance(data, GaussianStats):
+        names, mean, scatter, mass = data.names, data.mean, data.scatter, data.mass
+    else:
+        names, rows = tuple(map(str, data.columns)), data.to_numpy(dtype=float)
+        mean, mass = rows.mean(axis=0), float(len(rows))
+        scatter = (rows - mean).T @ (rows - mean)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    size = np.sqrt(np.maximum(scatter.diagonal(), 0.0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        correlation = np.nan_to_num(scatter / np.outer(size, size), posinf=0.0, neginf=0.0)
+    pairs = np.rint(correlation[np.ix_(order, order)] * _DIGITS_TOGETHER).astype(np.int64)
+    columns = _rounded(mean, size / np.sqrt(max(mass, 1e-300)))[order].astype(np.int64)
+    return {"": repr([_row_count(data), columns.tobytes(), pairs.tobytes()])}
+
+
+def _counted(data: DiscreteCounts) -> str:
+    """The distinct rows and how often they occur, whatever other labels the study knows."""
+    order = sorted(range(len(data.names)), key=data.names.__getitem__)
+    labels, columns = [], []
+    for j in order:
+        occurring, codes = np.unique(data.rows[:, j], return_inverse=True)
+        said = [repr(data.levels[j][code]) for code in occurring]
+        ranks = np.argsort(np.argsort(said, kind="stable"), kind="stable")
+        labels.append(sorted(said))
+        columns.append(ranks[codes] if len(said) else codes)
+    rows = np.array(columns, dtype=np.int64)
+    by_row = np.lexsort(rows[::-1])
+    return repr([labels, rows[:, by_row].tobytes(), data.counts[by_row].tobytes()])
 
 
 def _row_count(data: Any) -> int:
