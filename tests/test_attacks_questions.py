@@ -120,7 +120,7 @@ def test_tables_that_fill_the_memory_are_not_counted(sets: list[list[int]], why:
     codes[:2] = [[0], [1]]  # both levels everywhere
     local = CountsParty(DiscreteCounts.from_data(pd.DataFrame(codes, columns=list(names))))
     known = [list(map(repr, own)) for own in local.counts.levels]
-    ask = Ask(COUNTS, {}, {"columns": list(names), "levels": known, "sets": sets})
+    ask = Ask(COUNTS, {}, {"columns": list(names), "levels": known, "sets": sets, "regimes": [[]]})
     found = local.objection({}, ask)
     assert found is None if why is None else why in str(found)
 

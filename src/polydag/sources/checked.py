@@ -15,6 +15,7 @@ from polydag.sources.adapt import as_source
 from polydag.sources.interface import Contents, Mixed, Source
 from polydag.stats import ByNode, DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.cells import CellStats
+from polydag.stats.discrete import levels_of_all
 from polydag.stats.regimes import Families
 
 Gaussian = GaussianStats | Regimes[GaussianStats]
@@ -79,8 +80,8 @@ def discrete_counts(X: Any) -> Any:
         )
     counts = source.counts()
     _require_two_rows(counts.n)
-    whole = next(iter(counts.parts.values())) if isinstance(counts, Regimes) else counts
-    _require_levels(dict(zip(whole.names, whole.levels, strict=True)), source.n)
+    parts = counts.parts.values() if isinstance(counts, Regimes) else [counts]
+    _require_levels(levels_of_all(parts), source.n)
     return counts
 
 

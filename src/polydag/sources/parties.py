@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, reduce
-from operator import add
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.private.moments import summed_private_moments
 from polydag.federated.methods.statistics.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
-from polydag.federated.methods.statistics.counts import COUNTS, summed_counts
+from polydag.federated.methods.statistics.counts import COUNTS, summed_counts, summed_counts_by_regime
 from polydag.federated.methods.statistics.moments import CORRELATION, summed_moments
 from polydag.federated.party_data.site_comparison import Comparison
 from polydag.federated.party_data.site_effects import NOT_FOR_LABELS, NOT_UNDER_NOISE, SITE_EFFECTS
@@ -30,6 +29,12 @@ from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
 from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds, levels_of_each, united_levels
 from polydag.sources.columns.party_cells import PartyCells
+from polydag.sources.columns.party_counts import (
+    PartyCounts,
+    counts_by_regime,
+    levels_of_counts,
+    with_common_levels,
+)
 from polydag.sources.columns.spellings import spelling_notes
 from polydag.sources.gaps.moments import (
     ALLOWED,
@@ -52,7 +57,7 @@ from polydag.stats.gaps.available import AvailableTables
 from polydag.stats.gaps.draws import drawn_parameters
 from polydag.stats.gaps.incomplete import How
 from polydag.stats.gaps.label_draws import Network
-from polydag.stats.mixed import Levels, indicator_names, with_indicators
+from polydag.stats.mixed import Levels, indicator_names, indicators_of, mixed_of, with_indicators
 
 _TURNS = 3  # of structural EM, each of which is a search
 
@@ -137,7 +142,7 @@ class Parties(Source):
         self.site_effects = site_effects
         self._outcomes: list[Outcome] = []
         self._site_notes: tuple[str, ...] = ()  # how the parties compare, and what was done about it
-        self._mixed: MixedStats | None = None
+        self._mixed: Mixed | None = None
         self._spellings: tuple[str, ...] = ()
         self._mixed_notes: tuple[str, ...] = ()
         self.gaps_notes: tuple[str, ...] = ()
@@ -342,15 +347,18 @@ class Parties(Source):
             self._mixed = MixedStats(self.names, levels, self._incomplete(levels))
         if self._mixed is None:
             # Parties with indicators in place of labels: what is done for numbers is done for them.
-            expanded = (
-                self.with_parties(for_each_party(self.parties, partial(_indicator_moments, levels=levels)))
-                if self.privacy.epsilon is None
-                else self.transformed(partial(with_indicators, levels=levels))  # noise is added to rows
-            )
-            names = indicator_names(self.names, levels)
-            moments = expanded.moments()
-            assert isinstance(moments, GaussianStats)  # changed rows have no interventions
-            self._mixed = MixedStats(self.names, levels, moments.select(names))
+            targets: set[frozenset[str]] = set()
+            if self.privacy.epsilon is None:
+                own = for_each_party(self.parties, lambda source: source.mixed(levels))
+                targets = {set_ for part in own.values() if isinstance(part, Regimes) for set_ in part.parts}
+                expanded = self.with_parties({party: _indicator_moments(part) for party, part in own.items()})
+            else:
+                expanded = self.transformed(partial(with_indicators, levels=levels))  # noise is added to rows
+            try:
+                moments = expanded.moments()
+            except (DataError, UsageError) as error:
+                raise type(error)(_in_names(str(error), targets, levels)) from None
+            self._mixed = mixed_of(moments, targets, self.names, levels)
             self._outcomes.extend(expanded._outcomes)
             self._mixed_notes = expanded.notes
         return self._mixed
@@ -414,7 +422,9 @@ class Parties(Source):
             common = dict(zip(mixed.moments.names, mixed.moments.mean, strict=True))
             shift = {name: frame[name] - frame[name].mean() + common[name] for name in numbers}
             frame = frame.assign(**shift)
-        return CellsParty(mixed.names, CellRows.of(frame, mixed), _indicator_moments(source, mixed.levels))
+        own = source.mixed(mixed.levels)
+        assert isinstance(own, MixedStats)  # without interventions
+        return CellsParty(mixed.names, CellRows.of(frame, mixed), own.moments)
 
     def counts(self) -> Any:
         """Contingency tables of any column sets, summed over the parties when they are asked for."""
@@ -428,19 +438,14 @@ class Parties(Source):
             )
         if self.has_gaps:
             return self._counts_of_gaps()
-        own: dict[str, DiscreteCounts] = {}
-        for party, counts in for_each_party(self.parties, lambda source: source.counts()).items():
-            if isinstance(counts, Regimes):
-                raise UsageError(
-                    "Over parties, interventions go with numbers; counts of labels have none yet."
-                )
-            own[party] = _select(counts, self.names)
-        self._compare_spellings(
-            {party: dict(zip(part.names, part.levels, strict=True)) for party, part in own.items()}
-        )
+        found = for_each_party(self.parties, lambda source: source.counts())
+        own = with_common_levels(found, self.names)
+        self._compare_spellings({party: levels_of_counts(part) for party, part in found.items()})
         if self.site_effects != "none":
             self._site_notes += (NOT_FOR_LABELS,)
-        return PartyCounts(_common_levels(own), self)
+        if any(isinstance(part, Regimes) for part in own.values()):
+            return counts_by_regime(own, self.asked_by_regime)
+        return PartyCounts.of(cast("dict[str, DiscreteCounts]", own), self.asked)
 
     def _counts_of_gaps(self) -> Any:
         """Counts of labels with missing values; each turn of structural EM is several masked sums."""
@@ -449,12 +454,12 @@ class Parties(Source):
         levels = self.levels(self.names)
         sources: Mapping[str, Any] = self.parties
         rows = for_each_party(sources, lambda source: source.label_rows(levels, self.names))
-        seen = PartyCounts({party: own.with_missing() for party, own in rows.items()}, self)
+        seen = PartyCounts.of({party: own.with_missing() for party, own in rows.items()}, self.asked)
         available = AvailableTables(seen, self.n)
 
         def drawn(model: Network) -> ScaledTables:
             completed = {party: own.completed(model) for party, own in rows.items()}
-            return ScaledTables(PartyCounts(completed, self), 1 / DRAWS)
+            return ScaledTables(PartyCounts.of(completed, self.asked), 1 / DRAWS)
 
         found = expected_counts(available, drawn, max_turns=_TURNS)
         self.gaps_notes = (turns_note(found),)
@@ -467,13 +472,27 @@ class Parties(Source):
         columns_of: Sequence[str] | None = None,
     ) -> list[Any]:
         """The summed contingency tables of some column sets: one question to all parties."""
-        called = self.names if columns_of is None else columns_of
         tables, outcome = summed_counts(own, sets, self.privacy, min_rows=self.min_rows)
-        # What a search asks for depends on the answers before: the questions themselves are shown.
-        asked = "; ".join(" × ".join(called[column] for column in columns) for columns in sets)
-        names = outcome.disclosure["name"].replace(COUNTS, f"{COUNTS} of {asked}")
-        self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=names)))
+        self._record_question(outcome, sets, self.names if columns_of is None else columns_of)
         return list(tables)
+
+    def asked_by_regime(
+        self, sets: Sequence[tuple[int, ...]], own: Mapping[str, Any]
+    ) -> dict[frozenset[str], list[Array]]:
+        """The same for each set of variables that were set by intervention, in one question."""
+        tables, outcome = summed_counts_by_regime(own, sets, self.privacy, min_rows=self.min_rows)
+        self._record_question(outcome, sets, self.names)
+        return tables
+
+    def _record_question(
+        self, outcome: Outcome, sets: Sequence[tuple[int, ...]], called: Sequence[str]
+    ) -> None:
+        """What a search asks for depends on the answers before: the questions themselves are shown."""
+        asked = "; ".join(" × ".join(called[column] for column in columns) for columns in sets)
+        names = outcome.disclosure["name"].map(
+            lambda name: f"{COUNTS} of {asked}{name[len(COUNTS) :]}" if name.startswith(COUNTS) else name
+        )
+        self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=names)))
 
     def rows(self) -> pd.DataFrame:
         """Refused: rows stay with their parties."""
@@ -554,47 +573,6 @@ class Parties(Source):
         )
 
 
-class PartyCounts:
-    """Counts of labels over parties: a contingency table is known once it has been asked for and summed."""
-
-    def __init__(self, own: Mapping[str, DiscreteCounts], parties: Parties) -> None:
-        self._own = own
-        self._parties = parties
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self._parties.names
-
-    @property
-    def levels(self) -> tuple[tuple[Hashable, ...], ...]:
-        """Each variable's labels, over all parties."""
-        return next(iter(self._own.values())).levels
-
-    @property
-    def arities(self) -> Index:
-        """The number of levels of each variable."""
-        return next(iter(self._own.values())).arities
-
-    @property
-    def n(self) -> float:
-        """The number of rows of all parties."""
-        return sum(own.n for own in self._own.values())
-
-    @property
-    def d(self) -> int:
-        """The number of variables."""
-        return len(self.names)
-
-    def with_levels(self, levels: Mapping[str, Sequence[Hashable]]) -> PartyCounts:
-        """The same counts with other (larger) sets of levels."""
-        return PartyCounts({p: own.with_levels(levels) for p, own in self._own.items()}, self._parties)
-
-    def tables(self, sets: Sequence[tuple[int, ...]]) -> list[Array]:
-        """The contingency table of each set of columns, one axis per column; one question to all parties."""
-        return self._parties.asked(sets, self._own)
-
-
 def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...]) -> str:
     parts = [
         f"{what} {', '.join(sorted(columns))}"
@@ -607,14 +585,21 @@ def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...])
     )
 
 
-def _indicator_moments(source: Source, levels: Levels) -> GaussianStats:
-    """A party's moments of numbers and of indicators of labels."""
-    found = source.mixed(levels)
-    if isinstance(found, Regimes):
-        raise UsageError(
-            "Over parties, interventions go with numbers; labels among the columns have none yet."
-        )
-    return found.moments
+def _indicator_moments(mixed: Mixed) -> Moments:
+    """Moments of numbers and of indicators of labels, without their kinds."""
+    if not isinstance(mixed, Regimes):
+        return mixed.moments
+    return Regimes({indicators_of(targets, part.levels): part.moments for targets, part in mixed})
+
+
+def _in_names(text: str, targets: Iterable[frozenset[str]], levels: Levels) -> str:
+    """A message with the names of variables in place of the indicators that were set."""
+    singles = {frozenset({name}) for own in targets for name in own}
+    for own in sorted({*targets, *singles}, key=len, reverse=True):
+        columns = sorted(indicators_of(own, levels))
+        for written in (" and ".join(columns), *(columns if len(own) == 1 else ())):
+            text = text.replace(written, " and ".join(sorted(own))) if written else text
+    return text
 
 
 def aligned(stats: Moments, names: tuple[str, ...]) -> Moments:
@@ -622,19 +607,3 @@ def aligned(stats: Moments, names: tuple[str, ...]) -> Moments:
     if isinstance(stats, GaussianStats):
         return stats.select(names)
     return Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
-
-
-def _select(counts: DiscreteCounts, names: tuple[str, ...]) -> DiscreteCounts:
-    """Counts with the variables in a given order."""
-    if counts.names == names:
-        return counts
-    where = [counts.names.index(name) for name in names]
-    levels = tuple(counts.levels[i] for i in where)
-    return replace(counts, names=names, levels=levels, rows=np.ascontiguousarray(counts.rows[:, where]))
-
-
-def _common_levels(own: Mapping[str, DiscreteCounts]) -> dict[str, DiscreteCounts]:
-    """Counts over the levels of all parties."""
-    whole_ = reduce(add, (DiscreteCounts.without_rows(each.names, each.levels) for each in own.values()))
-    levels = dict(zip(whole_.names, whole_.levels, strict=True))
-    return {party: counts.with_levels(levels) for party, counts in own.items()}

@@ -58,7 +58,7 @@ def _grids(parties: Parties, columns: Sequence[str]) -> dict[str, Grid]:
         return {}
 
     def values(source: Source) -> dict[str, Array]:
-        rows = source.rows()
+        rows = source.frame if isinstance(source, InMemory) else source.rows()
         absent = np.full(len(rows), np.nan)
         return {name: rows[name].to_numpy(dtype=float) if name in rows else absent for name in columns}
 
@@ -71,7 +71,7 @@ def _changed(parties: Parties, changes: Mapping[str, Change], kind: Kind) -> Par
     def changed(source: Source) -> Source:
         if not isinstance(source, InMemory):
             raise UsageError(f"Columns of rows are changed; {source.described} has none to give.")
-        frame = source.rows()
+        frame = source.frame
         own = {
             name: pd.Series(change(frame[name].to_numpy(dtype=float)), index=frame.index)
             for name, change in changes.items()

@@ -319,6 +319,11 @@ class InMemory(Source):
         """The rows as a DataFrame."""
         if self._targets is not None:
             raise UsageError("This learner needs rows, and it does not use interventions.")
+        return self.frame
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a DataFrame, whatever was set in them; text that holds numbers is read."""
         return as_frame(self._cells)
 
     @property

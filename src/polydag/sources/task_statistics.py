@@ -18,7 +18,8 @@ from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
-from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
+from polydag.stats import GaussianStats, MixedStats, Regimes
+from polydag.stats.discrete import levels_of_all
 
 
 def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
@@ -46,7 +47,7 @@ def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
         for task, source in tasks.items()
     }
     _require_one_kind(counts)
-    levels = _united([part for own in counts.values() for part in _parts(own)])
+    levels = levels_of_all([part for own in counts.values() for part in _parts(own)])
     if single := {name: own for name, own in levels.items() if len(own) < 2}:
         values = ", ".join(repr(level) for own in single.values() for level in own)
         everywhere = ", the same in every task" if len(tasks) > 1 else f" in {next(iter(tasks))}"
@@ -164,13 +165,6 @@ def _require_one_kind(counts: Mapping[str, Any]) -> None:
 
 def _some(levels: Sequence[Any]) -> str:
     return ", ".join(repr(level) for level in levels[:3]) + (", …" if len(levels) > 3 else "")
-
-
-def _united(parts: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
-    """All levels of each column."""
-    bare = [DiscreteCounts.without_rows(part.names, part.levels) for part in parts]
-    whole = reduce(add, bare)
-    return dict(zip(whole.names, whole.levels, strict=True))
 
 
 def _with_levels(counts: Any, levels: Mapping[str, Sequence[Any]]) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -113,6 +115,12 @@ class DiscreteCounts:
             flat = np.ravel_multi_index(tuple(self.rows[:, i] for i in columns), shape)
         return np.bincount(flat, weights=self.counts, minlength=math.prod(shape)).reshape(shape).astype(float)
 
+    def select(self, names: Sequence[str]) -> Self:
+        """The counts with the variables in another order."""
+        where = [self.names.index(name) for name in names]
+        levels = tuple(self.levels[i] for i in where)
+        return type(self)(tuple(names), levels, *_distinct(self.rows[:, where], self.counts))
+
     def with_levels(self, levels: Mapping[str, Sequence[Hashable]]) -> Self:
         """The same counts with other (larger) sets of levels."""
         rows = np.empty_like(self.rows)
@@ -181,6 +189,13 @@ def levels_of(column: pd.Series[Any]) -> tuple[Hashable, ...]:
     if hasattr(column, "cat"):
         return tuple(column.cat.categories.tolist())
     return sorted_levels(set(column.dropna().unique().tolist()))
+
+
+def levels_of_all(parts: Iterable[Any]) -> dict[str, tuple[Hashable, ...]]:
+    """The levels that each variable has in any of several counts."""
+    bare = (DiscreteCounts.without_rows(part.names, part.levels) for part in parts)
+    whole = reduce(add, bare)
+    return dict(zip(whole.names, whole.levels, strict=True))
 
 
 def sorted_levels(levels: set[Hashable]) -> tuple[Hashable, ...]:

@@ -188,10 +188,11 @@ class GaussianStats:
                 f"Cannot merge statistics of different variables: {difference(self.names, other.names)}"
             )
         mass = self.mass + other.mass
+        share = other.mass / mass if mass > 0 else 0.5  # means of no weight are not compared
         with np.errstate(invalid="ignore", over="ignore"):
             delta = other.mean - self.mean
-            mean = self.mean + delta * (other.mass / mass)
-            scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.mass * other.mass / mass)
+            mean = self.mean + delta * share
+            scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.mass * share)
         return type(self)(self.n + other.n, mean, scatter, self.names, mass)
 
     @property

@@ -20,6 +20,7 @@ from polydag.arrays import Array, Index, Mask
 from polydag.errors import DataError
 from polydag.stats.discrete import levels_of, sorted_levels
 from polydag.stats.gaussian import GaussianStats
+from polydag.stats.regimes import Regimes
 from polydag.stats.rows import MISSING_ADVICE, difference
 
 if TYPE_CHECKING:
@@ -206,6 +207,30 @@ def with_united_levels(parts: Sequence[Any]) -> list[Any]:
 def indicator_names(names: Sequence[str], levels: Levels) -> tuple[str, ...]:
     """The names of the columns of numbers and indicators: `sex=male` is the indicator of a level."""
     return tuple(column for own in _columns(names, levels) for column in own)
+
+
+def indicators_of(targets: Iterable[str], levels: Levels) -> frozenset[str]:
+    """The columns that hold some variables: the indicators of labels, and numbers."""
+    return frozenset(column for own in _columns(sorted(targets), levels) for column in own)
+
+
+def mixed_of(
+    moments: GaussianStats | Regimes[GaussianStats],
+    targets: Iterable[frozenset[str]],
+    names: Sequence[str],
+    levels: Levels,
+) -> MixedStats | Regimes[MixedStats]:
+    """Statistics of numbers and labels from moments of numbers and indicators, per regime if there are any.
+
+    `targets` are the sets of variables that were set by intervention.
+    """
+    columns = indicator_names(names, levels)
+    if isinstance(moments, GaussianStats):
+        return MixedStats(tuple(names), levels, moments.select(columns))
+    called = {indicators_of(own, levels): own for own in targets}
+    return Regimes(
+        {called[own]: MixedStats(tuple(names), levels, part.select(columns)) for own, part in moments}
+    )
 
 
 def with_indicators(frame: pd.DataFrame, levels: Levels, *, keep_missing: bool = False) -> pd.DataFrame:

@@ -19,7 +19,7 @@ import numpy as np
 from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.models.consensus import consensus
-from polydag.federated.party_data.regimes import regime_label
+from polydag.federated.party_data.regimes import regime_label, regimes_asked, require_all_rows
 from polydag.federated.party_data.site_comparison import ADJUSTMENT, COMPARE, contribution
 from polydag.federated.party_data.site_effects import OVERALL, Adjustment
 from polydag.federated.party_data.unit_checks import log_scales, other_units, without_rounding
@@ -116,15 +116,12 @@ class LinearParty:
 
     def _unasked(self, ask: Ask) -> str | None:
         """Decline a question that would leave out some of the party's rows."""
-        regimes = ask.meta["regimes"]
-        if not isinstance(regimes, list) or not all(isinstance(regime, list) for regime in regimes):
-            return f"the question's regimes are {regimes!r}"
+        regimes = regimes_asked(ask)
+        if regimes is None:
+            return f"the question's regimes are {ask.meta['regimes']!r}"
         if len(regimes) != len(ask.arrays["centre"]):
             return f"{len(regimes)} regimes do not fit {len(ask.arrays['centre'])} centres"
-        asked = {frozenset(map(str, regime)) for regime in regimes}
-        if left_out := [regime for regime in self._regimes if regime not in asked]:
-            what = " and ".join(sorted(left_out[0])) or "no variable"
-            raise DataError(f"In some of its rows {what} was set, and the study does not ask for such rows.")
+        require_all_rows(self._regimes, regimes)
         return None
 
     def notes(self, state: State, arrays: Arrays) -> list[str]:

@@ -52,6 +52,24 @@ def regime_label(targets: Iterable[str]) -> str:
     return ",".join(name.replace("\\", "\\\\").replace(",", "\\,") for name in sorted(targets))
 
 
+def regimes_asked(ask: Ask) -> list[frozenset[str]] | None:
+    """The sets of variables that a question names; None where these are no lists of names."""
+    regimes = ask.meta["regimes"]
+    if not isinstance(regimes, list) or not all(isinstance(regime, list) for regime in regimes):
+        return None
+    if not all(isinstance(name, str) for regime in regimes for name in regime):
+        return None
+    return [frozenset(regime) for regime in regimes]
+
+
+def require_all_rows(own: Iterable[frozenset[str]], asked: Iterable[frozenset[str]]) -> None:
+    """Decline a question that would leave out some of a party's rows."""
+    known = set(asked)
+    if left_out := [regime for regime in own if regime not in known]:
+        what = " and ".join(sorted(left_out[0])) or "no variable"
+        raise DataError(f"In some of its rows {what} was set, and the study does not ask for such rows.")
+
+
 def centre_question(names: Sequence[str], group: Index, more: Arrays | None = None) -> Ask:
     """Ask for numbers of rows and sums, by which rows are centred, and for the parties' scales."""
     groups, d = int(group.max()) + 1, len(names)

@@ -26,6 +26,7 @@ from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.party_data.coarse import coarse
 from polydag.federated.party_data.site_effects import COLUMNS, OVERALL, UNCHANGED, Adjustment
+from polydag.federated.party_data.unit_checks import without_rounding
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State, Total
 from polydag.stats import GaussianStats
@@ -60,7 +61,9 @@ def contribution(stats: GaussianStats | None, deviations: Array, reference: Arra
     nu, off = max(stats.n - 1, 0.0), stats.mean - reference
     sent["masses"] = np.array([1.0, stats.mass, coarse(stats.mass) ** 2, nu])
     sent["means"] = np.array([stats.mass * off, stats.mass * off**2, stats.scatter.diagonal()])
-    varies = (deviations > 0) & (nu > 0)
+    # What varies under intervention may be constant without it.
+    own = without_rounding(np.sqrt(stats.scatter.diagonal() / max(stats.n, 1.0)), stats.mean)
+    varies = (deviations > 0) & (own > 0) & (nu > 0)
     if varies.any():
         logs = np.log(np.where(varies, stats.scatter.diagonal() / max(nu, 1e-300), 1.0))
         sent["variances"] = np.array([nu * varies, nu * logs, varies / coarse(nu), varies], dtype=float)
@@ -104,7 +107,8 @@ class Comparison:
     def of(cls, names: tuple[str, ...], arrays: Arrays) -> Self:
         """From summed arrays."""
         found = cls(names, *(np.asarray(arrays[name]) for name in comparison_shapes(len(names))))
-        if not (1 <= found.parties < _MOST_PARTIES and found.masses[1] > 0):
+        nothing = found.parties == found.masses[1] == 0  # rows under intervention alone
+        if not (nothing or (1 <= found.parties < _MOST_PARTIES and found.masses[1] > 0)):
             raise DataError(
                 f"The sums over the parties count {found.parties:g} parties with {found.masses[1]:g} rows: a "
                 "contribution was damaged on its way. Run the study again."

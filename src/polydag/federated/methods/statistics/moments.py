@@ -100,10 +100,9 @@ class Moments:
         if self.site_effects == "random" and CORRELATION not in state:
             return self._random_intercept(state, next(iter(stats.values())), compared)
         stats = self._in_common_units(stats, total.arrays, compared)
-        if list(stats) == [frozenset()]:  # the means that were taken out
-            (part,) = stats.values()
-            mean = state["reference"] + compared.mean if adjustment.centres else part.mean
-            stats = {frozenset(): replace(part, mean=mean)}
+        if adjustment.centres:  # the means that were taken out
+            common = state["reference"] + compared.mean
+            stats = {targets: replace(part, mean=part.mean + common) for targets, part in stats.items()}
         variance = np.maximum(reduce(add, stats.values()).covariance.diagonal(), 0.0)
         arrays = {"pooled_scale": np.sqrt(variance), "log_scales": total.arrays["log_scales"]}
         arrays |= compared.arrays

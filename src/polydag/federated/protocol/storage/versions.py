@@ -95,6 +95,8 @@ def _mac(key: bytes, *words: str) -> bytes:
 
 def _summaries(data: Any) -> dict[str, str]:
     """A summary of each column that does not depend on how the data is held."""
+    if isinstance(data, Regimes):
+        data = reduce(add, data.parts.values())
     if isinstance(data, DiscreteCounts):
         tables = data.tables([(j,) for j in range(len(data.names))])
         levels = zip(data.levels, tables, strict=True)
@@ -102,8 +104,6 @@ def _summaries(data: Any) -> dict[str, str]:
             name: repr(sorted((repr(level), float(n)) for level, n in zip(own, table, strict=True) if n))
             for name, (own, table) in zip(data.names, levels, strict=True)
         }
-    if isinstance(data, Regimes):
-        data = reduce(add, data.parts.values())
     if isinstance(data, GaussianStats):
         names, mean = data.names, data.mean
         deviation = np.sqrt(np.maximum(data.scatter.diagonal(), 0.0) / max(data.mass, 1e-300))
