@@ -13,6 +13,8 @@ from polydag.losses import LeastSquares
 from polydag.orientation import weakest_cycle_edges
 from polydag.regression import fit_graph
 
+Threshold = float | Literal["ebic", "bic"]
+_GAMMA = {"ebic": 1.0, "bic": 0.0}
 _ROUNDING = 1e-6  # smaller differences in the criterion are rounding errors between equivalent graphs
 _RELATIVE = 1e-8
 
@@ -41,17 +43,17 @@ def threshold_graph(
     return kept, removed
 
 
-def prune(loss: LeastSquares, W: Array, masks: Masks, threshold: float | Literal["ebic"]) -> Pruned:
+def prune(loss: LeastSquares, W: Array, masks: Masks, threshold: Threshold) -> Pruned:
     """Turn raw weights into a DAG that contains the required edges.
 
     If `threshold` is a number, smaller weights are removed. Then the weakest edge of each cycle is removed
-    and, with "ebic", backward elimination removes edges while the extended BIC decreases.
+    and, with a criterion, backward elimination removes edges while it decreases.
     """
-    smallest, gamma = (0.0, 1.0) if threshold == "ebic" else (threshold, None)
+    smallest, gamma = (0.0, _GAMMA[threshold]) if isinstance(threshold, str) else (threshold, None)
     kept, removed = threshold_graph(np.abs(W), masks.required, smallest)
     weights, criterion = fit_graph(loss, kept, masks.required, gamma)
     eliminated = kept & ~(weights != 0) & ~masks.required
-    removed += [(int(i), int(j), "ebic") for i, j in np.argwhere(eliminated)]
+    removed += [(int(i), int(j), str(threshold)) for i, j in np.argwhere(eliminated)]
     return Pruned(weights, criterion, removed)
 
 

@@ -10,7 +10,7 @@ often less stable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from polydag.computing.progress import report
 from polydag.knowledge import Masks
 from polydag.losses import LeastSquares
 from polydag.optimize.notears import follow_path, order_start
-from polydag.optimize.pruning import prune
+from polydag.optimize.pruning import Threshold, prune
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows
 
@@ -34,7 +34,7 @@ def stable_lambda(
     lambdas: Sequence[float],
     acyclicity: Acyclicity,
     masks: Masks,
-    threshold: float | Literal["ebic"],
+    threshold: Threshold,
     random_state: int | None,
 ) -> float:
     """The penalty whose graph is most stable; the first of `lambdas` among ties."""

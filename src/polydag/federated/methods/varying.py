@@ -7,6 +7,10 @@ So in each round the coordinator sends the slopes of the penalties as a ridge pe
 between rounds. At the end they add up residual sums of squares of families, and edges are removed if that
 lowers the extended BIC, in which an edge costs one coefficient at every party: the logarithm of a party's
 rows and a degree of freedom. No family may take more than half of a party's rows.
+
+Such a start from zero ends at local optima that a start from an order of the variables avoids. So with a path
+of penalties one more graph is a candidate: that of the sum of the parties' scatters about their own means. It
+is the best of them where coefficients differ little, and the criterion says whether they do.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, Local, Program, State, Total
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Masks
+from polydag.losses import LeastSquares
+from polydag.optimize.notears import lambda_path, solve_path
+from polydag.optimize.pruning import best_of, prune
 from polydag.orientation import weakest_cycle_edges
 from polydag.privacy.settings import Privacy
 from polydag.regression import extended_bic_penalty
@@ -67,11 +74,17 @@ class Varying:
         """The number of variables."""
         return len(self.names)
 
+    @property
+    def _starts_from_sums(self) -> bool:
+        """Whether the graph of the summed scatters is a candidate: without a given penalty or threshold."""
+        return self.lambda_ == "bic" and self.threshold == "ebic"
+
     def begin(self) -> tuple[State, Ask]:
         """Ask for numbers of rows and the spread about each party's own mean."""
         groups = int(self.group.max()) + 1
-        returns = {"rows": (groups,), "squares": (groups, self.d), "log_scales": (3, self.d)}
-        about = {"columns": list(self.names)}
+        spread = {"scatter": (groups, self.d, self.d)} if self._starts_from_sums else {}
+        returns = {"rows": (groups,), "squares": (groups, self.d), "log_scales": (3, self.d), **spread}
+        about = {"columns": list(self.names), "scatter": self._starts_from_sums}
         return {"phase": _CENTRE}, Ask("own spread", {"group": self.group}, about, returns=returns)
 
     def advance(self, state: State, total: Total) -> tuple[State, Ask | Answer]:
@@ -101,8 +114,21 @@ class Varying:
             "V": np.zeros((len(lambdas), self.d, self.d)),
             "history": np.zeros((0, len(HISTORY))),
         }
+        if self._starts_from_sums:
+            state |= self._of_sums(rows, total)
         ridge = np.where(self.masks.forbidden, np.inf, lambdas[:, None, None] * np.ones((self.d, self.d)))
         return state, self._ask_ridge(state, ridge, {"log_scales": total.arrays["log_scales"]})
+
+    def _of_sums(self, rows: Array, total: Total) -> dict[str, Array]:
+        """The strengths of the effects that NOTEARS finds in the summed scatters, and its penalty."""
+        n = np.maximum(rows - total.n_sites + 1, 1.0)
+        loss = LeastSquares(total.arrays["scatter"] / n[:, None, None], self.group, n[self.group], self.names)
+        measure = ACYCLICITY[self.acyclicity]()
+        solutions = list(solve_path(loss, lambda_path(loss), measure, self.masks))
+        pruned = [prune(loss, each.W, self.masks, "ebic") for each in solutions]
+        best = best_of(loss, pruned)
+        strength, lambda_ = np.abs(pruned[best].weights), np.array(solutions[best].lambda_)
+        return {"strength of sums": strength, "lambda of sums": lambda_}
 
     def _ask_ridge(self, state: State, ridge: Array, more: Arrays) -> Ask:
         arrays = {"ridge": ridge, "group": self.group, "rows": state["rows"], **more}
@@ -135,7 +161,8 @@ class Varying:
         if number < self.rounds:
             return state, self._ask_ridge(state, ridge, {})
         most = self._most_parents(state)
-        graphs = np.array([self._acyclic(np.sqrt(each), most) for each in V])
+        strengths = [*np.sqrt(V), *([state["strength of sums"]] if self._starts_from_sums else [])]
+        graphs = np.array([self._acyclic(each, most) for each in strengths])
         return self._ask_families({**state, "phase": _ELIMINATE, "graphs": graphs})
 
     def _cycles(self, V: Array) -> tuple[float, Array]:
@@ -214,18 +241,19 @@ class Varying:
         return state, Ask("own weights", ask, returns={"weights": (self.d, self.d)})
 
     def _answer(self, state: State, total: Total) -> tuple[State, Answer]:
-        best = int(state["best"])
+        best, lanes = int(state["best"]), len(state["lambdas"])
         adjacency = state["graphs"][best]
-        last = state["history"][-len(state["lambdas"]) :]
+        of_sums = best == lanes
+        h, moved = (0.0, 0.0) if of_sums else state["history"][best - lanes, 3:]
         return state, Answer(
             {
                 "adjacency": adjacency.astype(np.uint8),
                 "weights": np.where(adjacency, total.arrays["weights"], 0.0),
-                "raw_weights": np.sqrt(state["V"][best]),
-                "lambda_": state["lambdas"][best],
+                "raw_weights": state["strength of sums"] if of_sums else np.sqrt(state["V"][best]),
+                "lambda_": state["lambda of sums"] if of_sums else state["lambdas"][best],
                 "criterion": state["criterion"][best],
-                "h": last[best, 3],
-                "moved": last[best, 4],
+                "h": np.array(h),
+                "moved": np.array(moved),
                 "history": state["history"],
                 "pooled_scale": state["pooled_scale"],
             }

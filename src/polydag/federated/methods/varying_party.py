@@ -61,7 +61,7 @@ class VaryingParty(LinearParty):
     def tasks(self) -> dict[str, Task]:
         """The questions that it answers."""
         return {
-            "own spread": Task(self._own_spread, {"group": "d"}, ("columns",)),
+            "own spread": Task(self._own_spread, {"group": "d"}, ("columns", "scatter")),
             "ridge": Task(self._ridge, {"ridge": "ldd", "group": "d", "rows": "g"}),
             "refit": Task(self._refit, {"targets": "f", "parents": "fd", "group": "d"}),
             "own weights": Task(self._own_weights, {"adjacency": "dd", "group": "d", "rows": "g"}),
@@ -89,7 +89,10 @@ class VaryingParty(LinearParty):
         deviations = self.deviations()
         squares = np.array([np.where(deviations > 0, gram.diagonal(), 0.0) for _, gram in grams])
         scales = log_scales(self.n_rows, deviations)
-        return state, {"rows": np.array([n for n, _ in grams]), "squares": squares, "log_scales": scales}
+        found = {"rows": np.array([n for n, _ in grams]), "squares": squares, "log_scales": scales}
+        return state, found | (
+            {"scatter": np.array([gram for _, gram in grams])} if ask.meta["scatter"] else {}
+        )
 
     def _by_column(self, ask: Ask, weights: Array) -> Array:
         """Weights times this party's share of the rows that score each variable."""

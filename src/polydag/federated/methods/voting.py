@@ -1,8 +1,10 @@
 """Voting (Na and Yang 2010): every party learns alone; edges that more than half of them found are kept.
 
-With a path of penalties the parties vote at each of them. For linear weights, the sum of the parties' losses
-at the mean weights chooses the penalty (`VotingPath`). Networks have no mean, so there each party's own
-networks are judged: the sum of the parties' own BIC chooses (`NetworkVoting`).
+With a path of penalties the parties vote at each of them. For linear weights the majority's edges are
+candidates, as the weights of ADMM are: each party is lenient, since a majority leaves out what chance found,
+and sums of the parties' losses within candidate families decide what stays (`VotingPath`). Networks have no
+mean, so there each party's own networks are judged: the sum of the parties' own BIC chooses
+(`NetworkVoting`).
 """
 
 from __future__ import annotations
@@ -63,9 +65,9 @@ class Voting:
 
 @dataclass(frozen=True, eq=False)
 class VotingPath(Iterative):
-    """Votes at every penalty of a path; the sum of the parties' losses at the mean weights chooses.
+    """Votes at every penalty of a path; the sum of the parties' losses chooses.
 
-    The model has a threshold of 0, so that its choice leaves the graphs as the parties voted.
+    With a threshold of 0, the model's choice leaves the graphs as the parties voted.
     """
 
     model: LinearCoordinator
@@ -75,20 +77,29 @@ class VotingPath(Iterative):
         """Every party that is present votes; each sum has its own number of rows."""
         return True
 
+    @property
+    def _improved(self) -> bool:
+        """Whether the sum of the losses changes the graphs that were voted for."""
+        return self.model.threshold == "ebic"
+
     def repeated_constants(self, state: State) -> Arrays:
         """Parties that vote need not have been present before."""
         return self.model.constants(state)
 
     def start(self, state: State) -> tuple[State, Ask]:
-        """Ask for the parties' graphs; the path is scaled to the rows of one party."""
-        lambdas = state["lambdas"] * np.sqrt(float(state["sites"]))
+        """Ask for the parties' graphs; the path is scaled to the rows of one party.
+
+        It begins one step further on where what too many voted for can still be left out.
+        """
+        lambdas = state["lambdas"] * np.sqrt(float(state["sites"])) / (2 if self._improved else 1)
         return {**state, "lambdas": lambdas}, _question(self.model.names, lambdas)
 
     def iterate(self, state: State, total: Total) -> tuple[State, None]:
         """Count the votes."""
         shares, mean = _counted(total)
-        weights = np.where(shares > 0.5, mean, 0.0)
-        theta = weights * state["scale"][:, None]
+        # A pair that most parties join is a candidate even if they disagree on its direction.
+        voted = (shares > 0.5) | (shares + shares.transpose(0, 2, 1) > 0.5) & self._improved
+        theta = np.where(voted, mean, 0.0) * state["scale"][:, None]
         history = _history(state["lambdas"], shares)
         settled = np.ones_like(state["settled"])
         new = {"theta": theta, "history": history, "settled": settled, "shares": shares, "mean_weights": mean}
@@ -100,6 +111,8 @@ class VotingPath(Iterative):
         if isinstance(more, Answer):
             lane = int(np.flatnonzero(state["lambdas"] == more.arrays["lambda_"])[0])
             votes = {name: state[name][lane] for name in ("shares", "mean_weights")}
+            if self._improved:
+                votes["weights"] = more.arrays["weights"]
             kept = (*_KEPT, *(name for name in comparison_shapes(1) if name in more.arrays))
             return state, Answer({**votes, **{name: more.arrays[name] for name in kept}})
         return state, more
@@ -193,20 +206,33 @@ class VotingMethod:
                 study.masks,
                 study.group,
                 "bic",
-                0.0,
+                "ebic" if settings.threshold == "ebic" and not settings.paper else 0.0,
                 settings.acyclicity,
                 site_effects=settings.site_effects,
             )
         )
 
     def read(self, study: Study, result: Arrays) -> Fitted:
-        """The edges with more than half of the votes; unless the paper is followed, without cycles."""
+        """What the losses left of the votes, or the edges with more than half of them.
+
+        Unless the paper is followed, there are no cycles.
+        """
         names, masks = study.names, study.masks
         shares, mean = result["shares"], result["mean_weights"]
-        found = (shares > 0.5) & ~masks.forbidden | masks.required
+        voted = (shares > 0.5) & ~masks.forbidden | masks.required
         pruned: list[tuple[Edge, str]] = []
-        if not study.settings.paper:
-            found = _one_direction(found, shares, masks.required)
+        if "weights" in result:
+            mean = result["weights"]
+            found = (mean != 0) | masks.required
+            gone = voted & ~found
+            pruned = [
+                (Edge(names[i], names[j], float(shares[i, j])), "turned" if found[j, i] else "weak")
+                for i, j in np.argwhere(gone)
+            ]
+        elif study.settings.paper:
+            found = voted
+        else:
+            found = _one_direction(voted, shares, masks.required)
             # The edge with the fewest votes is removed first, whatever its weight.
             for i, j in weakest_cycle_edges(found & ~found.T, shares, masks.required):
                 found[i, j] = False

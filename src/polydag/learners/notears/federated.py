@@ -55,8 +55,10 @@ class FederatedNotears(StructureLearner):
         within candidate families are formed, at the end, and none with a number as `threshold`. "fedavg" is
         similar, but parties keep no state between rounds and may be absent from some. With "varying", the
         parties share the graph but have coefficients and means of their own. With "voting", every party
-        learns alone, and edges that more than half of them found are kept. An undirected edge, as GES and PC
-        produce, is a vote for both directions: the one with more votes is kept, or both.
+        learns alone; of the pairs that more than half of them joined, sums as for "admm" keep what lowers the
+        extended BIC. With a number as `threshold` or with a `learner`, the votes alone decide: edges that
+        more than half of the parties found are kept. There an undirected edge, as GES and PC produce, is a
+        vote for both directions: the one with more votes is kept, or both.
     schedule : {"default", "paper"}
         "paper" uses the constants of Algorithm 1 (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up to 200
         rounds, threshold 0.3, matrix exponential; for networks λ1 = 0.001, λ2 = 0.01, ρ1 = ρ2 = 0.1), but

@@ -21,6 +21,7 @@ from polydag.losses.lagged import (
     stack,
     variables_of,
 )
+from polydag.optimize.pruning import Threshold
 from polydag.parameters import Constraint, Instance, whole
 from polydag.sources.given import Given
 from polydag.sources.interface import Source
@@ -108,7 +109,7 @@ class NotearsLagged(Notears):
         baselines: bool = True,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
-        threshold: float | Literal["ebic"] = "ebic",
+        threshold: Threshold = "ebic",
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:

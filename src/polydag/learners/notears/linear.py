@@ -18,7 +18,7 @@ from polydag.learners.held_out import HeldOutScore
 from polydag.losses import LeastSquares
 from polydag.metrics import shd, varsortability
 from polydag.optimize.notears import Solution, lambda_path, solve, solve_path
-from polydag.optimize.pruning import Pruned, best_of, prune
+from polydag.optimize.pruning import Pruned, Threshold, best_of, prune
 from polydag.optimize.stability_selection import stable_lambda
 from polydag.parameters import Constraint, Either, Instance, key_of, number, one_of, optional
 from polydag.sources.checked import gaussian_statistics
@@ -43,9 +43,10 @@ class Notears(HeldOutScore, StructureLearner):
         this needs rows.
     acyclicity : {"logdet", "expm"}
         The acyclicity function.
-    threshold : float or "ebic"
+    threshold : float, "ebic" or "bic"
         Which weights are too small to be edges. A number is in the units of the data. "ebic" removes edges
-        while the extended BIC decreases, and does not depend on units.
+        while the extended BIC decreases, and does not depend on units; "bic" does so with Schwarz's
+        criterion, which keeps more edges.
     knowledge : Knowledge, optional
         Required and forbidden edges, and tiers.
     random_state : int, optional
@@ -88,7 +89,7 @@ class Notears(HeldOutScore, StructureLearner):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "lambda_": Either(one_of("bic", "stability"), number(least=0)),
         "acyclicity": key_of(ACYCLICITY),
-        "threshold": Either(one_of("ebic"), number(least=0)),
+        "threshold": Either(one_of("ebic", "bic"), number(least=0)),
         "knowledge": optional(Instance(Knowledge, "a polydag.Knowledge")),
     }
 
@@ -103,7 +104,7 @@ class Notears(HeldOutScore, StructureLearner):
         *,
         lambda_: float | Literal["bic", "stability"] = "bic",
         acyclicity: str = "logdet",
-        threshold: float | Literal["ebic"] = "ebic",
+        threshold: Threshold = "ebic",
         knowledge: Knowledge | None = None,
         random_state: int | None = None,
     ) -> None:
