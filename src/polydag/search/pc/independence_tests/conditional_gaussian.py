@@ -10,16 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Index
 from polydag.scores.mixed.conditional_gaussian import ConditionalGaussianModel
 from polydag.search.pc.independence_tests._independence_kernels import Tally, chi2_tail
 from polydag.search.pc.independence_tests.g_square import ROWS_PER_DF
-from polydag.search.pc.independence_tests.sweeps import Plan, PlannedTest, require_rows, sweep_one_by_one
+from polydag.search.pc.independence_tests.sweeps import (
+    Plan,
+    PlannedTest,
+    SweptTest,
+    require_rows,
+    sweep_one_by_one,
+)
 from polydag.stats.cells import CellStats
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionalGaussianTest:
+class ConditionalGaussianTest(SweptTest):
     """The likelihood-ratio test of the conditional Gaussian model.
 
     Parameters
@@ -31,29 +37,15 @@ class ConditionalGaussianTest:
     """
 
     stats: CellStats
-    alpha: float
     _model: ConditionalGaussianModel = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_rows(self.stats.n)
         object.__setattr__(self, "_model", ConditionalGaussianModel(self.stats))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self.stats.names
-
-    @property
-    def largest_set(self) -> int:
-        """The most variables that a test can condition on; cells that are too thin show one by one."""
-        return self.stats.d
-
     def ordered(self, names: tuple[str, ...]) -> ConditionalGaussianTest:
         """The same test with the variables in another order."""
         return ConditionalGaussianTest(self.stats.select(names), self.alpha)
-
-    def prepare(self, plan: Plan, nodes: Index) -> None:
-        """Nothing to fetch: cells are asked for one by one."""
 
     def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
         """Make the tests of some nodes."""
@@ -72,7 +64,3 @@ class ConditionalGaussianTest:
             both.log_likelihood - with_x.log_likelihood - with_y.log_likelihood + alone.log_likelihood
         )
         return float(chi2_tail(max(ratio, 0.0), int(df)))
-
-    def p_values(self, best: Array, size: int) -> Array:
-        """The p-values, which the sweep has found already."""
-        return best

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Index
 from polydag.errors import DataError
 from polydag.search.pc.independence_tests import _independence_kernels as _kernels
 from polydag.search.pc.independence_tests._independence_kernels import Tally
 from polydag.search.pc.independence_tests.sweeps import (
     Plan,
     PlannedTest,
+    SweptTest,
     require_rows,
     sweep_one_by_one,
     tests_of,
@@ -32,7 +33,7 @@ ROWS_PER_DF = 5
 
 
 @dataclass(frozen=True, eq=False)
-class GSquare:
+class GSquare(SweptTest):
     """The likelihood-ratio test G² of contingency tables.
 
     Parameters
@@ -44,7 +45,6 @@ class GSquare:
     """
 
     stats: DiscreteCounts
-    alpha: float
     _columns: NDArray[np.int32] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,25 +55,12 @@ class GSquare:
         )
         object.__setattr__(self, "_columns", columns)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self.stats.names
-
-    @property
-    def largest_set(self) -> int:
-        """The most variables that a test can condition on; tables that are too sparse show one by one."""
-        return self.stats.d
-
     def ordered(self, names: tuple[str, ...]) -> GSquare:
         """The same test with the variables in another order."""
         where = [self.stats.names.index(name) for name in names]
         levels = tuple(self.stats.levels[i] for i in where)
         counts = DiscreteCounts(names, levels, self.stats.rows[:, where], self.stats.counts)
         return GSquare(counts, self.alpha)
-
-    def prepare(self, plan: Plan, nodes: Index) -> None:
-        """Nothing to fetch: rows are at hand."""
 
     def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
         """Make the tests of some nodes."""
@@ -82,13 +69,9 @@ class GSquare:
             plan.targets, plan.may_hold, plan.low, plan.high, self.alpha, plan.voting, tally,
         )  # fmt: skip
 
-    def p_values(self, best: Array, size: int) -> Array:
-        """The p-values, which the sweep has found already."""
-        return best
-
 
 @dataclass(frozen=True, eq=False)
-class AskedGSquare:
+class AskedGSquare(SweptTest):
     """The same test on tables asked of a source that keeps its rows; the tests of a sweep are one question.
 
     Parameters
@@ -100,22 +83,11 @@ class AskedGSquare:
     """
 
     stats: CountTables
-    alpha: float
     _answered: AnsweredTables = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_rows(self.stats.n)
         object.__setattr__(self, "_answered", AnsweredTables(self.stats, "max_conditioning"))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self.stats.names
-
-    @property
-    def largest_set(self) -> int:
-        """The most variables that a test can condition on; tables that are too sparse show one by one."""
-        return len(self.stats.names)
 
     def ordered(self, names: tuple[str, ...]) -> AskedGSquare:
         """The same test with the variables in another order."""
@@ -148,10 +120,6 @@ class AskedGSquare:
             np.ascontiguousarray(table).ravel(), int(np.prod(strata, dtype=np.int64)), a, b
         )
         return found
-
-    def p_values(self, best: Array, size: int) -> Array:
-        """The p-values, which the sweep has found already."""
-        return best
 
 
 def _require_varying(constant: Iterable[str]) -> None:

@@ -15,14 +15,14 @@ import numpy as np
 from polydag.arrays import Array, Index
 from polydag.search.pc.independence_tests import _mixed_kernels as _kernels
 from polydag.search.pc.independence_tests._independence_kernels import Tally
-from polydag.search.pc.independence_tests.sweeps import Plan, require_rows
+from polydag.search.pc.independence_tests.sweeps import Plan, SweptTest, require_rows
 from polydag.stats import MixedStats
 
 ROWS_PER_COLUMN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class BlockTest:
+class BlockTest(SweptTest):
     """Wilks' Λ of blocks of columns.
 
     Parameters
@@ -34,7 +34,6 @@ class BlockTest:
     """
 
     stats: MixedStats
-    alpha: float
     _matrix: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -44,22 +43,9 @@ class BlockTest:
         own = np.where(blocks.labels, 1 / self.stats.n, 0.0)
         object.__setattr__(self, "_matrix", np.ascontiguousarray(blocks.matrix + np.diag(own)))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables."""
-        return self.stats.names
-
-    @property
-    def largest_set(self) -> int:
-        """The most variables that a test can condition on; too many columns show one by one."""
-        return self.stats.d
-
     def ordered(self, names: tuple[str, ...]) -> BlockTest:
         """The same test with the variables in another order."""
         return BlockTest(self.stats.select(names), self.alpha)
-
-    def prepare(self, plan: Plan, nodes: Index) -> None:
-        """Nothing to fetch: correlations are at hand."""
 
     def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
         """Make the tests of some nodes."""
@@ -67,7 +53,3 @@ class BlockTest:
             self._matrix, self.stats.blocks.start, self.stats.n, ROWS_PER_COLUMN, nodes, plan.candidates,
             plan.targets, plan.may_hold, plan.low, plan.high, self.alpha, plan.voting, tally,
         )  # fmt: skip
-
-    def p_values(self, best: Array, size: int) -> Array:
-        """The p-values, which the sweep has found already."""
-        return best

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -63,6 +65,44 @@ class IndependenceTest(Protocol):
     def p_values(self, best: Array, size: int) -> Array:
         """P-values from the best values of a sweep over sets of one size; NaN where no test was made."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class SweptTest(ABC):
+    """What the tests have in common whose sweeps find p-values.
+
+    Parameters
+    ----------
+    stats : sufficient statistics
+        At least 4 rows.
+    alpha : float
+        The level: variables with a larger p-value count as independent.
+    """
+
+    stats: Any
+    alpha: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        names: tuple[str, ...] = self.stats.names
+        return names
+
+    @property
+    def largest_set(self) -> int:
+        """The most variables that a test can condition on; tests with too few rows are skipped one by one."""
+        return len(self.names)
+
+    def prepare(self, plan: Plan, nodes: Index) -> None:  # noqa: B027
+        """Nothing to fetch where statistics are at hand."""
+
+    @abstractmethod
+    def sweep(self, plan: Plan, nodes: Index, tally: Tally) -> None:
+        """Make the tests of some nodes."""
+
+    def p_values(self, best: Array, size: int) -> Array:
+        """The p-values, which the sweep has found already."""
+        return best
 
 
 def tests_of(plan: Plan, nodes: Index) -> Iterator[PlannedTest]:
