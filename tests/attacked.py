@@ -46,6 +46,9 @@ def sites_of(n: int, **allowed: Any) -> dict[str, Site]:
     return {f"site {k}": site(f"site {k}", party(k), **allowed) for k in range(n)}
 
 
+FIRST = Moments(NAMES).begin()[1]
+
+
 class Attack:
     """A dishonest coordinator: it sends what it likes, with its signature, and sees every answer."""
 
@@ -86,17 +89,16 @@ class Attack:
 
     def ask(self, recipient: str, round_: int = 1, over: Any = None, **changes: Any) -> Message:
         """Ask a site for its moments; `changes` alter the words or the arrays of the question."""
-        _, first = Moments(NAMES).begin()
         arrays = {name: changes.pop(name) for name in list(changes) if isinstance(changes[name], np.ndarray)}
         meta = {
-            **first.meta,
-            "task": first.task,
+            **FIRST.meta,
+            "task": FIRST.task,
             "over": list(self.sites) if over is None else over,
             "study": self.memory["agreement"]["study"],
             "before": self.memory["before"],
             **changes,
         }
-        return self.send(recipient, round_, ASK, {**first.arrays, **arrays}, **meta)
+        return self.send(recipient, round_, ASK, {**FIRST.arrays, **arrays}, **meta)
 
     def reasons(self, name: str) -> str:
         return " ".join(self.states[name].refusals)

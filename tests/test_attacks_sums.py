@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from attacked import (
     DIRECTORY,
+    FIRST,
     IDENTITIES,
     NAMES,
     Attack,
@@ -110,7 +111,7 @@ def opened(
 
 
 def read(attack: Attack, sent: Any, over: list[str], sites: list[str], question: bytes, shares: Any) -> Any:
-    secure = SecureSum(6)
+    secure = SecureSum(6, FIRST.meta["narrow"])
     terms = [{name: array for name, array in sent[each].items() if name != PADS} for each in sites]
     parts, views = secure.joined(add_masked(terms))
     agreement = Agreement.from_json(attack.memory["agreement"])
@@ -161,7 +162,7 @@ def test_sites_that_are_asked_different_questions_give_a_sum_that_cannot_be_read
         with pytest.raises(DataError, match="do not fit together"):
             read(attack, sent, all_sites, all_sites, question, shares)
         return
-    total = SecureSum(6).decode(add_masked(list(sent.values())))
+    total = SecureSum(6, FIRST.meta["narrow"]).decode(add_masked(list(sent.values())))
     assert np.abs(total["sums[]"]).min() > 1e20  # noise
     assert abs(total["rows[]"][0] - 240) > 1e20
 

@@ -44,8 +44,7 @@ def exact(sums: dict[str, np.ndarray]) -> np.ndarray:
     """The sums of numbers that are not rounded coarsely, as one vector."""
     kept = [
         sums["masses"][[1, 3]], sums["means"], sums["variances"][:2], sums["overall"],
-        sums["scatter[]"][np.triu_indices(len(sums["scatter[]"]))],
-        sums["weighted scatter"][np.triu_indices(len(sums["scatter[]"]))],
+        sums["scatter[]"], sums["weighted scatter"],
     ]  # fmt: skip
     return np.concatenate([np.ravel(each) for each in kept])
 

@@ -22,6 +22,7 @@ from polydag.federated.models.consensus import consensus
 from polydag.federated.party_data.regimes import regime_label, regimes_asked, require_all_rows
 from polydag.federated.party_data.site_comparison import ADJUSTMENT, COMPARE, contribution
 from polydag.federated.party_data.site_effects import OVERALL, Adjustment
+from polydag.federated.party_data.triangles import triangle_of
 from polydag.federated.party_data.unit_checks import log_scales, other_units, without_rounding
 from polydag.federated.protocol.checks import Task, question_problem
 from polydag.federated.protocol.messages import Arrays
@@ -203,7 +204,7 @@ class LinearParty:
         sent: dict[str, Array] = {"log_scales": log_scales(self.n_rows, self.deviations())}
         sent |= self._compared(ask.arrays["reference"])
         if ask.meta["weighted"]:
-            sent["weighted scatter"] = self._weighted_scatter()
+            sent["weighted scatter"] = triangle_of(self._weighted_scatter())
         for regime, centre in zip(ask.meta["regimes"], ask.arrays["centre"], strict=True):
             part = parts.get(frozenset(regime))
             label = regime_label(regime)
@@ -212,7 +213,7 @@ class LinearParty:
             sent[f"rows[{label}]"] = np.array([n, mass])
             sent[f"sums[{label}]"] = mass * off
             scatter = np.zeros((d, d)) if part is None else part.scatter + mass * np.outer(off, off)
-            sent[f"scatter[{label}]"] = scatter
+            sent[f"scatter[{label}]"] = triangle_of(scatter)
         return state, sent
 
     def _weighted_scatter(self) -> Array:

@@ -55,7 +55,7 @@ def equations(found: Sum) -> int:
     name = found.name.split("[")[0]
     if name in POOLED or name in COARSE:
         return 0
-    if name.endswith(" scatter"):  # of rows that each site has adjusted by itself; symmetric
+    if name.endswith(" scatter") and len(found.shape) == 2:  # symmetric; older ledgers have it whole
         d = found.shape[-1]
         return d * (d + 1) // 2
     if name == "variances":  # degrees of freedom, logarithms, coarse numbers, and a count

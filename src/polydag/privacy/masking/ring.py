@@ -92,7 +92,7 @@ class Ring:
         return result
 
 
-WIDE = Ring(limbs=5, fraction=160)  # numbers in any units, and squares: below 7e47 / K, in steps of 7e-49
+WIDE = Ring(limbs=4, fraction=112)  # numbers in any units, and squares: below 1e43 / K, in steps of 2e-34
 NARROW = Ring(limbs=1, fraction=32)  # numbers close to one, such as weights in known units
 
 

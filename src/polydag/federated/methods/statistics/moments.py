@@ -30,6 +30,7 @@ from polydag.federated.party_data.site_effects import (
     UNCHANGED,
     Adjustment,
 )
+from polydag.federated.party_data.triangles import symmetric, triangle_size
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total, majority_columns
 from polydag.federated.session import Outcome, run_study
@@ -37,6 +38,7 @@ from polydag.privacy.settings import Privacy
 from polydag.stats import GaussianStats, Regimes
 
 TOTAL, CORRELATION = "total", "correlation"
+_UNIT = 16  # a power of two: logarithms times rows, in which only factors count, fit into single words
 _LOST = 1e4  # the squared mean over the variance, the factor by which rounding errors about zero are larger
 Statistics = dict[frozenset[str], GaussianStats]
 
@@ -80,6 +82,7 @@ class Moments:
             "columns": list(self.names),
             "regimes": [sorted(targets) for targets in self.regimes],
             "weighted": self._weighted,
+            "narrow": {"log_scales": [_UNIT]},
         }
         arrays = {"centre": centre, "reference": reference, "adjustment": adjustment.array}
         return arrays, Ask("scatter", arrays, meta, returns=self._returned())
@@ -136,15 +139,16 @@ class Moments:
         if self._weighted and compared.adjustment("means").divisor == OVERALL:
             (part,) = stats.values()
             typical = float(np.exp(2 * compared.overall[1] / compared.overall[0]))
-            return {frozenset(): replace(part, scatter=arrays["weighted scatter"] * typical)}
+            weighted = symmetric(arrays["weighted scatter"], len(self.names))
+            return {frozenset(): replace(part, scatter=weighted * typical)}
         return stats
 
     def _returned(self) -> dict[str, tuple[int, ...]]:
         d = len(self.names)
-        shapes = {"rows": (2,), "sums": (d,), "scatter": (d, d)}
+        shapes = {"rows": (2,), "sums": (d,), "scatter": (triangle_size(d),)}
         labels = [regime_label(targets) for targets in self.regimes]
         each = {f"{name}[{label}]": shape for label in labels for name, shape in shapes.items()}
-        weighted = {"weighted scatter": (d, d)} if self._weighted else {}
+        weighted = {"weighted scatter": (triangle_size(d),)} if self._weighted else {}
         return {**each, **weighted, "log_scales": (3, d), **comparison_shapes(d)}
 
     def _statistics(self, centre: Array, arrays: Arrays, adjustment: Adjustment) -> Statistics:
@@ -152,7 +156,7 @@ class Moments:
         for targets, about in zip(self.regimes, centre, strict=True):
             label = regime_label(targets)
             n, mass = map(float, arrays[f"rows[{label}]"])
-            scatter = arrays[f"scatter[{label}]"]
+            scatter = symmetric(arrays[f"scatter[{label}]"], len(self.names))
             if not (n > 0 or mass > 0):
                 continue
             off = arrays[f"sums[{label}]"] / mass if mass > 0 else np.zeros(len(self.names))
