@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polydag.arrays import Array, Index, Int
 from polydag.compilation import inner, kernel
-from polydag.posterior.transfer._transfer_kernels import _add, _add_sets
+from polydag.posterior.transfer._transfer_kernels import _add, _add_sets, _sets_inside
 
 
 @inner
@@ -174,15 +174,7 @@ def visit_common(
             depth += 1
             element[depth] = adding
             number_of[depth] = number_of[before] | (1 << adding)
-            known[depth] = first
-            for i in range(first):
-                k = sizes[inside[i]]
-                if k < top:
-                    inside[known[depth]] = start[k + 1] + inside[i] - start[k] + choose[adding, k + 1]
-                    known[depth] += 1
-        else:
-            inside[0] = 0
-            known[0] = 1
+        known[depth] = _sets_inside(adding, first, inside, sizes, start, choose, top)
         for j in range(rows):
             _add_sets(
                 scores[j] if j < tasks else normal[j - tasks], inside, first, known[depth], sizes, numbers,

@@ -89,6 +89,26 @@ def transfer_sums(
 
 
 @inner
+def _sets_inside(
+    adding: Int, first: Int, inside: Index, sizes: Index, start: Index, choose: Index, top: Int
+) -> int:
+    """How many sets of at most `top` members lie inside U once an element is added (-1: U is empty).
+
+    `inside[:first]` holds the sets before it, and those with the element are put behind them.
+    """
+    if adding < 0:
+        inside[0] = 0
+        return 1
+    known = first
+    for i in range(first):
+        k = sizes[inside[i]]
+        if k < top:
+            inside[known] = start[k + 1] + inside[i] - start[k] + choose[adding, k + 1]
+            known += 1
+    return known
+
+
+@inner
 def _add_sets(
     source_scores: Array,
     inside: Index,
@@ -197,15 +217,7 @@ def visit_sets(
             depth += 1
             element[depth] = adding
             number_of[depth] = number_of[before] | (1 << adding)
-            known[depth] = first
-            for i in range(first):
-                k = sizes[inside[i]]
-                if k < top:
-                    inside[known[depth]] = start[k + 1] + inside[i] - start[k] + choose[adding, k + 1]
-                    known[depth] += 1
-        else:
-            inside[0] = 0
-            known[0] = 1
+        known[depth] = _sets_inside(adding, first, inside, sizes, start, choose, top)
         for j in range(tasks):
             _add_sets(
                 source_scores[j], inside, first, known[depth], sizes, numbers,

@@ -8,7 +8,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index, Int, Mask
 from polydag.compilation import inner, kernel
-from polydag.stats.gaps._incomplete_kernels import cholesky_inverse
+from polydag.stats.gaps._incomplete_kernels import given_rest
 
 
 @kernel
@@ -34,30 +34,10 @@ def draw_missing(
     b = np.empty(d)
     right = np.empty(d)
     for r in range(n):
-        m = 0
-        for j in range(d):
-            if missing[r, j]:
-                where[m] = j
-                m += 1
-                R[r, j] = 0.0
-        if m == 0:
-            continue
-        for a in range(m):
-            line = K[where[a]]
-            total = 0.0
-            for j in range(d):
-                total -= line[j] * R[r, j]
-            right[a] = total
-            for c in range(a + 1):
-                C[a, c] = line[where[c]]
-        cholesky_inverse(C, m)
+        m = given_rest(R[r], missing[r], K, where, right, b, C)
         for a in range(m):
             for c in range(a):
                 C[c, a] = C[a, c]
-        for a in range(m):
-            b[a] = 0.0
-            for c in range(m):
-                b[a] += C[a, c] * right[c]
         a = 0
         while a < m:
             j = where[a]

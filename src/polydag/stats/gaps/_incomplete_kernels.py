@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from polydag.arrays import Array, Int, Mask
+from polydag.arrays import Array, Index, Int, Mask
 from polydag.compilation import inner, kernel
 
 
@@ -20,30 +20,12 @@ def fill_expected(R: Array, missing: Mask, K: Array, extra: Array) -> None:
     n, d = R.shape
     A = np.empty((d, d))
     where = np.empty(d, np.int64)
+    right = np.empty(d)
     b = np.empty(d)
     for r in range(n):
-        m = 0
-        for j in range(d):
-            if missing[r, j]:
-                where[m] = j
-                m += 1
-                R[r, j] = 0.0
-        if m == 0:
-            continue
+        m = given_rest(R[r], missing[r], K, where, right, b, A)
         for a in range(m):
-            line = K[where[a]]
-            total = 0.0
-            for j in range(d):
-                total -= line[j] * R[r, j]
-            b[a] = total
-            for c in range(a + 1):
-                A[a, c] = line[where[c]]
-        cholesky_inverse(A, m)
-        for a in range(m):
-            total = 0.0
-            for c in range(m):
-                total += (A[a, c] if c <= a else A[c, a]) * b[c]
-            R[r, where[a]] = total
+            R[r, where[a]] = b[a]
         for a in range(m):
             for c in range(a + 1):
                 extra[where[a], where[c]] += A[a, c]
@@ -52,7 +34,36 @@ def fill_expected(R: Array, missing: Mask, K: Array, extra: Array) -> None:
 
 
 @inner
-def cholesky_inverse(A: Array, m: Int) -> None:
+def given_rest(row: Array, missing: Mask, K: Array, where: Index, right: Array, b: Array, A: Array) -> int:
+    """How many deviations of a row are missing, with their distribution given the others.
+
+    `where` (d,) holds their places, `b` (d,) their expectations, and the lower triangle of `A` (d, d) their
+    covariance. They are set to zero in `row` (d,). `right` (d,) is a workspace.
+    """
+    m = 0
+    for j in range(len(row)):
+        if missing[j]:
+            where[m] = j
+            m += 1
+            row[j] = 0.0
+    for a in range(m):
+        line = K[where[a]]
+        total = 0.0
+        for j in range(len(row)):
+            total -= line[j] * row[j]
+        right[a] = total
+        for c in range(a + 1):
+            A[a, c] = line[where[c]]
+    _cholesky_inverse(A, m)
+    for a in range(m):
+        b[a] = 0.0
+        for c in range(m):
+            b[a] += (A[a, c] if c <= a else A[c, a]) * right[c]
+    return m
+
+
+@inner
+def _cholesky_inverse(A: Array, m: Int) -> None:
     """The inverse of a positive definite matrix, of which the lower triangle is given and returned."""
     for a in range(m):
         for c in range(a + 1):
