@@ -140,6 +140,8 @@ class Links:
         import pandas as pd
 
         column = pd.Series(labels)
+        if not len(column):
+            raise DataError("The data has no rows.")
         if column.isna().any():
             row = int(np.flatnonzero(column.isna())[0]) + 1
             raise DataError(

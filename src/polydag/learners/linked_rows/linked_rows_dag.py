@@ -138,10 +138,11 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
                 "LinkedRowsDAG learns from LinkedRows(table, groups=…), which says how the rows are linked; "
                 f"got {source.described}."
             )
-        if source.latent:
+        labels = [name for name, kind in source.kinds.items() if kind == "discrete"]
+        if labels := [*source.latent, *labels]:
             raise UsageError(
-                f"LinkedRowsDAG learns from numbers, and {', '.join(source.latent)} are labels. With "
-                "labels='latent', fit BOSS, GES, PC or a posterior to the linked rows."
+                f"LinkedRowsDAG learns from numbers, and {', '.join(labels)} are labels. Fit BOSS, GES, PC "
+                "or a posterior to the linked rows."
             )
         if source.table.was_set is not None:
             raise UsageError(
