@@ -23,10 +23,12 @@ def _add(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _inside(before, candidates, sets, sizes, inside):  # type: ignore[no-untyped-def]
-    """List the sets of a node's candidates that precede it; returns how many there are."""
+def _inside(before, candidates, sets, sizes, listed, inside):  # type: ignore[no-untyped-def]
+    """List those of a node's sets that precede it; returns how many there are."""
     count = 0
-    for s in range(len(sizes)):
+    for s in listed:
+        if s < 0:
+            break
         allowed = True
         for bit in range(sizes[s]):
             if not before[candidates[sets[s, bit]]]:
@@ -86,15 +88,16 @@ def _share(S, s, p, numbers, members, c):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def sums_given_predecessors(  # type: ignore[no-untyped-def]
     node, before, u, candidates, sets, sizes, numbers, members, c, log_z, prior, one, same, scores, normal,
-    inside, S, weights, found,
+    listed, inside, S, weights, found,
 ):  # fmt: skip
     """The three log sums of a node in `found`; returns the number of sets inside.
 
-    `before[v]` says whether v precedes the node, u is how many of its candidates do. `weights[i]` becomes the
-    share of the i-th set inside as the family of the common network.
+    `before[v]` says whether v precedes the node, u is how many of its candidates do. `listed[node]` are the
+    sets to sum over, with all their subsets, and -1 behind them. `weights[i]` becomes the share of the i-th
+    set inside as the family of the common network.
     """
     tasks, rows = len(scores), len(scores) + len(normal)
-    count = _inside(before, candidates[node], sets, sizes, inside)
+    count = _inside(before, candidates[node], sets, sizes, listed[node], inside)
     found[0] = _log_sum(one[node], inside, count)
     found[1] = _log_sum(same[node], inside, count)
     found[2] = -np.inf
@@ -260,22 +263,37 @@ def relocate(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _least_share(weights, count, left_out):  # type: ignore[no-untyped-def]
+    """A power of ten such that weights below it have at most a share `left_out`; the sum of the others."""
+    for exponent in range(2, 12):
+        least = 10.0**-exponent
+        kept = 0.0
+        for i in range(count):
+            if weights[i] >= least:
+                kept += weights[i]
+        if kept >= 1.0 - left_out:
+            return least, kept
+    return 0.0, 1.0
+
+
+@njit(cache=True, nogil=True)
 def collect(  # type: ignore[no-untyped-def]
-    order, shares, is_candidate, model, start, choose, within, c_equal, log_equal, inside, S, weights, cutoff,
-    marginal, together, unique, every, some, mechanism,
+    order, shares, is_candidate, model, start, choose, within, c_equal, log_equal, inside, S, weights,
+    left_out, marginal, together, unique, every, some, mechanism,
 ):  # fmt: skip
     """Probabilities of edges given an order, where `shares` are those of the five ways given it.
 
     The probability of `v -> node` in task k is added to `marginal[k, v, node]`, that of both of two tasks to
     `together`, of one and no other to `unique`, of all to `every`, of at least one to `some`; that of the
     same parents and strengths to `mechanism[0, node]`, of the same parents with other ones to
-    `mechanism[1, node]`.
+    `mechanism[1, node]`. Families of the common network with a share of at most `left_out` together are left
+    out.
     """
-    candidates, sets, sizes, numbers, members, c, _, _, one, same, scores, _ = model
+    candidates, sets, sizes, numbers, members, c, _, _, one, same, scores, _, _ = model
     n, tasks, top = len(order), len(scores), sets.shape[1]
     before = np.zeros(n, dtype=np.bool_)
     found, chance = np.empty(3), np.empty(tasks)
-    before_none, level = np.empty(tasks), np.empty(tasks)
+    before_none, level, share = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     rest, rests, equal = np.empty(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
     for node in order:
         u = 0
@@ -314,16 +332,20 @@ def collect(  # type: ignore[no-untyped-def]
                             together[k, j, v, node] += weight
         for j in range(tasks):
             level[j] = _log_sum(scores[j, node], inside, count)
+        least, kept = 0.0, 1.0
+        if part[2] > 0:
+            least, kept = _least_share(weights, count, left_out)
         for i in range(count if part[2] > 0 else 0):
             rest[i] = -np.inf
-            if weights[i] < cutoff:
+            if weights[i] < least:
                 continue
             s = inside[i]
             p = sizes[s]
-            weight = part[2] * weights[i]
+            weight = part[2] * weights[i] / kept
             rest[i] = np.log(weight) + p * log_equal
             for j in range(tasks):
-                rest[i] -= np.log(_share(S[j], s, p, numbers, members, c))
+                share[j] = _share(S[j], s, p, numbers, members, c)
+                rest[i] -= np.log(share[j])
             for position in range(candidates.shape[1]):
                 v = candidates[node, position]
                 if not before[v]:
@@ -332,17 +354,19 @@ def collect(  # type: ignore[no-untyped-def]
                 for bit in range(p):
                     if sets[s, bit] == position:
                         place = bit
+                chance[:] = 0.0
+                for mask in range(1 << p):
+                    t, factor = numbers[s, mask], within[p, members[mask]]
+                    if place < 0:
+                        t = _with_element(s, mask, position, sets, sizes, start, choose, top)
+                        factor = c[p, members[mask]]
+                    elif not (mask >> place) & 1:
+                        t = -1
+                    if t >= 0:
+                        for j in range(tasks):
+                            chance[j] += factor * S[j, t]
                 for j in range(tasks):
-                    value = 0.0
-                    for mask in range(1 << p):
-                        if place >= 0:
-                            if (mask >> place) & 1:
-                                value += within[p, members[mask]] * S[j, numbers[s, mask]]
-                        else:
-                            t = _with_element(s, mask, position, sets, sizes, start, choose, top)
-                            if t >= 0:
-                                value += c[p, members[mask]] * S[j, t]
-                    chance[j] = min(value / _share(S[j], s, p, numbers, members, c), 1.0)
+                    chance[j] = min(chance[j] / share[j], 1.0)
                 none, all_ = 1.0, 1.0
                 for k in range(tasks):
                     marginal[k, v, node] += weight * chance[k]

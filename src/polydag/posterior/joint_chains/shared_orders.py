@@ -3,6 +3,10 @@
 Given an order, tasks of one population, of the same network and of networks that deviate from a common one
 have weights that are products over the variables. The target is their sum, with the prior of each way, so
 that chains move between orders only, and the probability of a way follows from the orders that they visit.
+
+Moves are made with a shortlist of families (`shortlist`), which takes a small part of the time. Several of
+them together are a proposal, accepted by the Metropolis-Hastings rule with the sums over all families (the
+surrogate transition method: Liu 2001, Monte Carlo Strategies in Scientific Computing, section 9.4.3).
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from polydag.arrays import Array, Index, Mask
 from polydag.posterior.families import subsets
 from polydag.posterior.families.table import FamilyTable
+from polydag.posterior.joint_chains.shortlist import every_family, shortlist
 from polydag.posterior.mcmc.sampler import Info, Record
 from polydag.posterior.orders.space import random_order
 from polydag.posterior.transfer.common_network import Deviations
@@ -28,7 +33,8 @@ from polydag.posterior.transfer.relatedness import ONE, RELATED, RELATED_OWN, SA
 
 WAYS = (ONE, SAME, SAME_OWN, RELATED, RELATED_OWN)
 _KEPT = 2**17  # sums in the table of each sampler
-_CUTOFF = 1e-8  # share of a common family below which it is left out of the edges' probabilities
+_LEFT_OUT = 1e-3  # largest share of common families that are left out of the edges' probabilities
+_TOGETHER = 40  # moves that are accepted or rejected together
 
 
 class SharedOrder(NamedTuple):
@@ -90,7 +96,7 @@ class SharedOrders:
     def configured(self, *, moves: int, power: float = 1.0) -> SharedOrders:
         """The sampler with so many relocations a step and another power."""
         new = replace(self, moves=moves, power=power)
-        new.__dict__["_model"] = self._model  # which depends on neither
+        new.__dict__.update(_model=self._model, _few=self._few)  # which depend on neither
         return new
 
     def random_position(self, rng: np.random.Generator) -> Index:
@@ -106,12 +112,31 @@ class SharedOrders:
 
     def step(self, rng: np.random.Generator, state: SharedOrder) -> tuple[SharedOrder, Info]:
         """Relocations; the acceptance is the share of them that changed the place of their variable."""
-        from polydag.posterior.joint_chains._shared_order_kernels import relocate
+        moved = 0
+        for begin in range(0, self.moves, _TOGETHER):
+            state, changed = self._moved(rng, state, min(_TOGETHER, self.moves - begin))
+            moved += changed
+        return state, Info(moved / self.moves)
+
+    def _moved(self, rng: np.random.Generator, state: SharedOrder, count: int) -> tuple[SharedOrder, int]:
+        """Relocations that are accepted or rejected together, and how many changed a place.
+
+        Variables are drawn independently, so that relocations in sequence are reversible with respect to
+        their own target.
+        """
+        from polydag.posterior.joint_chains._shared_order_kernels import relocate, ways_of_order, whole
 
         order = state.position.copy()
-        nodes, uniforms = rng.integers(0, self.n, self.moves), rng.random(self.moves)
-        moved = relocate(order, nodes, uniforms, self.power, *self._arguments)
-        return self.init(order), Info(moved / self.moves)
+        nodes, uniforms = rng.integers(0, self.n, count), rng.random(count)
+        before = whole(ways_of_order(order, *self._surrogate))
+        moved = int(relocate(order, nodes, uniforms, self.power, *self._surrogate))
+        if not moved:
+            return state, 0
+        new = self.init(order)
+        proposed = whole(ways_of_order(order, *self._surrogate)) - before
+        log_ratio = self.power * (new.log_weight - state.log_weight - proposed)
+        accepted = log_ratio >= 0 or np.log(1.0 - rng.random()) < log_ratio
+        return (new, moved) if accepted else (state, 0)
 
     def record(self, state: SharedOrder) -> Record:
         """The place of each variable, and all that is traced (see `unpacked`)."""
@@ -136,7 +161,8 @@ class SharedOrders:
         collect(
             state.position, np.exp(state.ways - state.log_weight), is_candidate, model,
             subsets.offsets(c, table.max_parents), subsets.binomials(c, table.max_parents), moves.within,
-            *moves.equal(K), inside, S, weights, _CUTOFF, marginal, together, unique, every, some, mechanism,
+            *moves.equal(K), inside, S, weights, _LEFT_OUT,
+            marginal, together, unique, every, some, mechanism,
         )  # fmt: skip
         i, j = np.triu_indices(K, 1)
         return np.concatenate([marginal, together[i, j], unique, every[None], some[None]]), mechanism
@@ -188,38 +214,63 @@ class SharedOrders:
         """What the sums given predecessors need, in the order of the kernels."""
         require_alike([self.prior, *self.tasks])
         table, moves = self.prior, self._deviations
-        c, top = table.candidates.shape[1], table.max_parents
         tilt = moves.log_x * table.sizes
         numbers, members = subset_tables(table)
-        K = len(self.tasks)
-        log_z = np.zeros((c + 1, top + 1)) if self.normal else -K * moves.log_normaliser(c + 1)
         own = np.sum([task.scores for task in self.tasks], axis=0)
         none = np.full_like(table.scores, -np.inf)
         normal = np.array([part.scores + tilt for part in self.normal]).reshape(-1, *table.scores.shape)
         return (
             table.candidates.astype(np.int64), table.sets.astype(np.int64), table.sizes, numbers, members,
-            moves.c, log_z, table.scores,
+            moves.c, self._log_z(not self.normal), table.scores,
             table.scores + (none if self.pooled is None else self.pooled.scores), table.scores + own,
-            np.array([task.scores + tilt for task in self.tasks]), normal,
+            np.array([task.scores + tilt for task in self.tasks]), normal, every_family(table),
         )  # fmt: skip
+
+    def _log_z(self, normalised: bool) -> Array:
+        """The log normaliser of deviations; 0 where sums over families take its place."""
+        c, top = self.prior.candidates.shape[1], self.prior.max_parents
+        if not normalised:
+            return np.zeros((c + 1, top + 1))
+        return -len(self.tasks) * self._deviations.log_normaliser(c + 1)
 
     @cached_property
     def _arguments(self) -> tuple[Any, ...]:
         """What the kernels need, in their order; the last five are changed by them."""
         is_candidate = np.zeros((self.n, self.n), dtype=bool)
         is_candidate[np.arange(self.n)[:, None], self.prior.candidates] = True
+        return self._with_memory(is_candidate, self._model)
+
+    @cached_property
+    def _surrogate(self) -> tuple[Any, ...]:
+        """The same with few families, for moves."""
+        return self._with_memory(*self._few)
+
+    @cached_property
+    def _few(self) -> tuple[Mask, tuple[Any, ...]]:
+        """Which variables may be parents of a variable, and a model with few families.
+
+        Where families are ruled out, deviations are normalised as if all sets of possible parents were
+        allowed: sums over a shortlist would be far from those over all families.
+        """
+        table, model = self.prior, self._model
+        possible = np.isfinite(table.scores) & np.all([np.isfinite(t.scores) for t in self.tasks], axis=0)
+        is_candidate = np.ascontiguousarray(table.edge_sums(possible.astype(float)).T > 0)
+        listed = shortlist(table, [*model[8:10], *model[10]])
+        return is_candidate, (*model[:6], self._log_z(True), *model[7:11], model[11][:0], listed)
+
+    def _with_memory(self, is_candidate: Mask, model: tuple[Any, ...]) -> tuple[Any, ...]:
         hashes = np.random.default_rng(0).integers(1, 2**63, 2 * self.n, dtype=np.uint64)
         with np.errstate(divide="ignore"):
             log_ways = np.log(np.array(self.ways, dtype=float))
-        rows, sets = len(self.tasks) + len(self.normal), self.prior.scores.shape[1]
+        rows, sets = len(model[10]) + len(model[11]), self.prior.scores.shape[1]
         return (
-            log_ways, is_candidate, hashes, self._model,
+            log_ways, is_candidate, hashes, model,
             np.zeros(_KEPT, dtype=np.uint64), np.empty((_KEPT, 3)),
             np.empty(sets, dtype=np.int64), np.empty((rows, sets)), np.empty(sets),
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_arguments", "_model", "_deviations")
+        kept = ("_arguments", "_surrogate", "_model", "_few", "_deviations")
         return {name: value for name, value in self.__dict__.items() if name not in kept}
 
 

@@ -91,7 +91,7 @@ def transfer_sums(
 @inner
 def _sets_inside(
     adding: Int, first: Int, inside: Index, sizes: Index, start: Index, choose: Index, top: Int
-) -> int:
+) -> Int:
     """How many sets of at most `top` members lie inside U once an element is added (-1: U is empty).
 
     `inside[:first]` holds the sets before it, and those with the element are put behind them.
