@@ -177,9 +177,8 @@ class StructureLearner(Estimator, ABC):
     def _keep_source(self, source: Source | Tasks) -> None:
         own = getattr(self, "notes_", ())
         self.unknown_pairs_ = source.unknown_pairs if isinstance(source, Source) else ()
-        if isinstance(source, Source):
-            self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
-            own = (*own, *kinds_notes(source, self.kinds_))
+        self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
+        own = (*own, *kinds_notes(source, self.kinds_))
         self.notes_ = tuple(dict.fromkeys((*own, *source.notes)))
         self.disclosure_ = source.disclosure_
         self.protection_ = source.protection_

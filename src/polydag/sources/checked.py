@@ -13,6 +13,7 @@ from polydag.errors import DataError
 from polydag.scores.spec import Needs
 from polydag.sources.adapt import as_source
 from polydag.sources.interface import Contents, Mixed, Source
+from polydag.sources.tasks import Tasks
 from polydag.stats import ByNode, DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.cells import CellStats
 from polydag.stats.discrete import levels_of_all
@@ -38,7 +39,7 @@ def scored_statistics(X: Any, needs: Needs) -> Any:
     return family_statistics(X) if needs == "numbers" else statistics(X, needs)
 
 
-def used_kinds(source: Source, contents: Contents) -> dict[str, Kind]:
+def used_kinds(source: Source | Tasks, contents: Contents) -> dict[str, Kind]:
     """What columns are taken for by scores and tests for numbers, for labels or for both."""
     if contents == "mixed":
         return dict(source.kinds)

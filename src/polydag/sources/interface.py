@@ -28,6 +28,15 @@ Counts = DiscreteCounts | Regimes[DiscreteCounts]
 Mixed = MixedStats | Regimes[MixedStats]
 Contents = Literal["numbers", "labels", "mixed"]
 
+
+def contents_of(kinds: Mapping[str, Kind]) -> Contents:
+    """What columns of some kinds hold."""
+    found = set(kinds.values())
+    if len(found) == 2:
+        return "mixed"
+    return "labels" if found == {"discrete"} else "numbers"
+
+
 # What is known about each array that left a party; a source that keeps its rows to itself has no such
 # entries.
 DISCLOSED = ("site", "round", "name", "shape", "bytes", "masked", "noise")
@@ -159,7 +168,4 @@ class Source(ABC):
     @property
     def contents(self) -> Contents:
         """What the columns hold: numbers, labels, or a mixture of both."""
-        found = set(self.kinds.values())
-        if len(found) == 2:
-            return "mixed"
-        return "labels" if found == {"discrete"} else "numbers"
+        return contents_of(self.kinds)

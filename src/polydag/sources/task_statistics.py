@@ -13,12 +13,13 @@ from polydag.data.discretize import discretize
 from polydag.errors import DataError, UsageError
 from polydag.scores.spec import Needs
 from polydag.sources.checked import Gaussian, gaussian_statistics
-from polydag.sources.columns.agreement import agreed_kinds, levels_of_each, united_levels
+from polydag.sources.columns.agreement import levels_of_each, united_levels
 from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
 from polydag.stats import GaussianStats, MixedStats, Regimes
+from polydag.stats.count_tables import MergedTables, keeps_rows
 from polydag.stats.discrete import levels_of_all
 
 
@@ -80,8 +81,7 @@ def task_mixed(tasks: Tasks, needs: Needs = "mixed") -> list[Any]:
     For `needs="cells"`, with counts and moments per cell of labels.
     """
     names = common_columns({task: list(source.names) for task, source in tasks.items()})
-    kinds = agreed_kinds(tasks, names)
-    labels = [name for name in names if kinds[name] == "discrete"]
+    labels = [name for name in names if tasks.kinds[name] == "discrete"]
     levels = united_levels(levels_of_each(tasks, labels), labels)
     if single := [name for name, own in levels.items() if len(own) < 2]:
         raise DataError(f"Column {', '.join(single)} has only one level in all tasks. Leave it out.")
@@ -106,9 +106,17 @@ def task_mixed(tasks: Tasks, needs: Needs = "mixed") -> list[Any]:
 
 def pooled(stats: Sequence[Any]) -> Any:
     """All tasks' rows as one."""
-    if len({isinstance(part, Regimes) for part in stats}) > 1:
-        stats = [part if isinstance(part, Regimes) else Regimes({frozenset(): part}) for part in stats]
-    return reduce(add, stats)
+    if not any(isinstance(part, Regimes) for part in stats):
+        return _sum(stats)
+    each: list[Mapping[frozenset[str], Any]] = [
+        part.parts if isinstance(part, Regimes) else {frozenset(): part} for part in stats
+    ]
+    sets = dict.fromkeys(targets for parts in each for targets in parts)
+    return Regimes({own: _sum([parts[own] for parts in each if own in parts]) for own in sets})
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    return MergedTables(tuple(parts)) if any(map(keeps_rows, parts)) else reduce(add, parts)
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from polydag.data.table import Kind
 from polydag.sources.adapt import named_sources
-from polydag.sources.interface import Source
+from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds
+from polydag.sources.interface import Contents, Source, contents_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +56,23 @@ class Tasks(Mapping[str, Source]):
     def names(self) -> tuple[str, ...]:
         """The variables, in the order of the first task."""
         return next(iter(self.values())).names
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of the columns, the same in all tasks."""
+        return agreed_kinds(self, self.names, by_all_rows=True)
+
+    @cached_property
+    def fixed_kinds(self) -> Mapping[str, Kind]:
+        """The kinds that leave no choice in some task."""
+        return agreed_fixed_kinds(self)
+
+    @property
+    def contents(self) -> Contents:
+        """What the columns hold; test-wise, labels with gaps are scored by moments, as mixed columns are."""
+        found = contents_of(self.kinds)
+        by_moments = found == "labels" and any(source.contents == "mixed" for source in self.values())
+        return "mixed" if by_moments else found
 
     @property
     def n(self) -> float:

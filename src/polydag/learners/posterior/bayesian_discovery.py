@@ -25,16 +25,17 @@ from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import ChainPosterior
 from polydag.posterior.probabilities import Posterior
-from polydag.scores import Score, ScoreName, kind_of, resolve
+from polydag.scores import AUTO, Score, ScoreName, kind_of, resolve
 from polydag.sources.checked import discrete_counts, scored_statistics, used_kinds
 from polydag.sources.columns.labels import labelled
-from polydag.sources.interface import Source
+from polydag.sources.interface import Contents, Source
 from polydag.sources.table import InMemory
+from polydag.sources.tasks import Tasks
 from polydag.stats.regimes import standardized
 
 # Parameters that all learners of posteriors share.
 POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
-    "criterion": ScoreName(),
+    "criterion": ScoreName(AUTO),
     "criterion_options": optional(Instance(Mapping, "a mapping of options to values")),
     "structure_prior": one_of("fair", "uniform"),
     "max_parents": whole(least=0),
@@ -45,6 +46,14 @@ POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
     "memory": optional(number(above=0.0)),
     "chains": Instance(Chains, "a polydag.Chains"),
 }
+_USUAL: Mapping[Contents, str] = {"numbers": "bge", "labels": "bdeu", "mixed": "dg"}
+
+
+def chosen_criterion(settings: Any, source: Source | Tasks) -> str:
+    """The score of a learner of posteriors; "auto" is decided by what the columns hold."""
+    if settings.criterion != AUTO:
+        return str(settings.criterion)
+    return _USUAL["labels" if settings.discretize is not None else source.contents]
 
 
 def posterior_score(settings: Any, stats: Any, *, as_given: bool = False) -> Score:
@@ -52,7 +61,7 @@ def posterior_score(settings: Any, stats: Any, *, as_given: bool = False) -> Sco
 
     Numbers are standardised where the score's prior has a scale, unless they are taken as given.
     """
-    spec = resolve(settings.criterion, kind_of(settings.criterion) or "numbers")
+    spec = resolve(settings.criterion_, kind_of(settings.criterion_) or "numbers")
     sizes = spec.taken(equivalent_sample_size=settings.equivalent_sample_size)
     own = standardized(stats) if spec.standardised and not as_given else stats
     return spec.make(own, **{**sizes, **(settings.criterion_options or {})})
@@ -65,7 +74,8 @@ class BayesianDiscovery(StructureLearner):
     ----------
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
-        "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
+        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns. The tasks paper uses "k2",
+        which claims directions that the rows do not determine.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -160,6 +170,7 @@ class BayesianDiscovery(StructureLearner):
         "over": one_of("orders", "dags"),
     }
 
+    criterion_: str
     posterior_: Posterior
     best_graph_: Graph
     best_score_: float
@@ -169,7 +180,7 @@ class BayesianDiscovery(StructureLearner):
     def __init__(
         self,
         *,
-        criterion: str = "bdeu",
+        criterion: str = "auto",
         criterion_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
@@ -217,13 +228,14 @@ class BayesianDiscovery(StructureLearner):
         self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
     def _statistics(self, source: Source) -> Any:
-        kind = kind_of(self.criterion)
+        self.criterion_ = chosen_criterion(self, source)
+        kind = kind_of(self.criterion_)
         if kind in ("numbers", "mixed"):
             self.kinds_ = used_kinds(source, kind)
-            return scored_statistics(source, resolve(self.criterion, kind).needs)
+            return scored_statistics(source, resolve(self.criterion_, kind).needs)
         self.kinds_ = used_kinds(source, "labels")
         if isinstance(source, InMemory):
-            source = labelled(source, self.discretize, self.criterion)
+            source = labelled(source, self.discretize, self.criterion_)
         elif self.discretize is not None:
             raise UsageError(
                 f"discretize= needs rows; {source.described} has none to give. Discretise before."

@@ -16,7 +16,11 @@ from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS, posterior_score
+from polydag.learners.posterior.bayesian_discovery import (
+    POSTERIOR_CONSTRAINTS,
+    chosen_criterion,
+    posterior_score,
+)
 from polydag.learners.posterior.power import found_share
 from polydag.learners.posterior.task_scores import TaskScores
 from polydag.parameters import Constraint, Instance, one_of
@@ -52,6 +56,7 @@ from polydag.posterior.transfer.shared_strengths import SharedStrengths
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
 from polydag.scores import kind_of
 from polydag.scores.registry import resolve
+from polydag.sources.checked import used_kinds
 from polydag.sources.task_statistics import pooled, task_counts, task_mixed, task_statistics
 from polydag.sources.tasks import Tasks
 
@@ -77,7 +82,8 @@ class MultitaskDiscovery(StructureLearner):
         How similar tasks are assumed to be, for "family" and "theorem1".
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
-        "dg" for both. The tasks paper uses "k2", which claims directions that the rows do not determine.
+        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns. The tasks paper uses "k2",
+        which claims directions that the rows do not determine.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -183,7 +189,7 @@ class MultitaskDiscovery(StructureLearner):
         *,
         transfer: str = "learned",
         similarity: Similarity = DEFAULT_SIMILARITY,
-        criterion: str = "bdeu",
+        criterion: str = "auto",
         criterion_options: Mapping[str, Any] | None = None,
         structure_prior: str = "fair",
         max_parents: int = 3,
@@ -365,11 +371,14 @@ class MultitaskDiscovery(StructureLearner):
             require_fit(n, self._memory())
 
     def _statistics(self, tasks: Tasks) -> list[Any]:
-        if kind_of(self.criterion) == "labels":
-            counts = task_counts(tasks, self.criterion, self.discretize)
+        self.criterion_ = chosen_criterion(self, tasks)
+        kind = kind_of(self.criterion_) or "numbers"
+        self.kinds_ = used_kinds(tasks, kind)
+        if kind == "labels":
+            counts = task_counts(tasks, self.criterion_, self.discretize)
             return [pooled(counts)] if self.transfer == "pool" else counts
-        if kind_of(self.criterion) == "mixed":
-            stats = task_mixed(tasks, resolve(self.criterion, "mixed").needs)
+        if kind == "mixed":
+            stats = task_mixed(tasks, resolve(self.criterion_, "mixed").needs)
         else:
             stats = task_statistics(tasks)
         return [pooled(stats)] if self.transfer == "pool" else list(stats)
@@ -391,7 +400,7 @@ class MultitaskDiscovery(StructureLearner):
     ) -> Differences:
         """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
         names, first = plain[0].names, plain[0]
-        kind = kind_of(self.criterion) or "numbers"
+        kind = kind_of(self.criterion_) or "numbers"
         tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, masks, self.n_jobs)
         self.task_scores_ = tasks
         prior = with_prior(tasks.none, self.structure_prior, edge_prior=edge_prior, masks=masks)
@@ -450,7 +459,7 @@ class MultitaskDiscovery(StructureLearner):
 
     def _strengths(self, table: FamilyTable, stats: list[Any]) -> SharedStrengths | None:
         """How tasks may share strengths in part; for labels scored by BDeu, and more than two tasks."""
-        if self.criterion != "bdeu" or len(stats) < 3:
+        if self.criterion_ != "bdeu" or len(stats) < 3:
             return None
         options = {"equivalent_sample_size": self.equivalent_sample_size, **(self.criterion_options or {})}
         return SharedStrengths.of(table, stats, float(options["equivalent_sample_size"]))

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from polydag.arrays import Index
 from polydag.computing.progress import report
+from polydag.learners.posterior.bayesian_discovery import chosen_criterion
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.posterior.probabilities import either_way
 from polydag.scores import kind_of
@@ -40,7 +41,7 @@ def permutation_p_value(
     if len(plain) < len(tasks) or any(own.has_interventions or own.has_blocks for own in plain.values()):
         return None
     lacking = any(own.lacks_values for own in plain.values())
-    if lacking and kind_of(learner.criterion) == "labels":
+    if lacking and kind_of(chosen_criterion(learner, tasks)) == "labels":
         return None  # structural EM for every exchange takes too long
     frames = [as_frame(source.data) for source in plain.values()]
     ends = np.cumsum([len(frame) for frame in frames])[:-1]
@@ -53,7 +54,7 @@ def permutation_p_value(
         tables = {
             name: InMemory(
                 whole.iloc[rows],
-                kinds=source.kinds,
+                kinds=tasks.kinds,
                 missing="em" if lacking and source.missing == MULTIPLE else source.missing,
             )
             for (name, source), rows in parts

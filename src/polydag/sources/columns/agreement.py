@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+import numpy as np
+
+from polydag.data.kinds import has_few_whole_numbers
 from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
 from polydag.federated.each_party import for_each_party
 from polydag.sources.interface import Source
+from polydag.sources.table import InMemory
 from polydag.stats.discrete import sorted_levels
 from polydag.stats.mixed import Levels
 
 
-def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[str, Kind]:
+def agreed_kinds(
+    sources: Mapping[str, Source], names: Sequence[str], *, by_all_rows: bool = False
+) -> dict[str, Kind]:
     """The kind of each column in all sources.
 
     Kinds that are fixed in one source (given, or of text) hold in all. Where a column has numbers everywhere,
     fractions in one source make it continuous in all; otherwise the source with the most rows decides whether
-    its whole numbers are labels, since fewer rows say less about that.
+    its whole numbers are labels, since fewer rows say less about that; or all rows do (`by_all_rows`), where
+    they are in one place.
     """
     fixed = for_each_party(sources, lambda source: source.fixed_kinds)
     inferred = for_each_party(sources, lambda source: source.kinds)
@@ -34,8 +41,18 @@ def agreed_kinds(sources: Mapping[str, Source], names: Sequence[str]) -> dict[st
         numbers = [source for source in holders if inferred[source][column] == "continuous"]
         if found == "discrete" and any(_has_fractions(sources[source], column) for source in numbers):
             found = "continuous"
+        if by_all_rows and not told:
+            tables = [source for source in sources.values() if isinstance(source, InMemory)]
+            if len(tables) == len(sources):
+                found = _kind_in_all_rows(column, tables)
         agreed[column] = next(iter(told), found)
     return agreed
+
+
+def _kind_in_all_rows(column: str, tables: Sequence[InMemory]) -> Kind:
+    """The kind of a column of numbers over the rows of several tables."""
+    parts = [table.frame[column].to_numpy(dtype=float) for table in tables if column in table.names]
+    return "discrete" if has_few_whole_numbers(np.concatenate(parts)) else "continuous"
 
 
 def _has_fractions(source: Source, column: str) -> bool:

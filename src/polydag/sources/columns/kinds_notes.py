@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from polydag.data.table import Kind
 from polydag.sources.interface import Source
+from polydag.sources.tasks import Tasks
 
 _SHOWN = 12
 
 
-def kinds_notes(source: Source, used: Mapping[str, Kind]) -> tuple[str, ...]:
+def kinds_notes(source: Source | Tasks, used: Mapping[str, Kind]) -> tuple[str, ...]:
     """Whole numbers whose kind was inferred, and what they were taken for."""
     given = source.fixed_kinds
     few = [name for name, kind in source.kinds.items() if kind == "discrete" and name not in given]

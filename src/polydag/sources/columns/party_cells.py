@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from polydag.arrays import Array, Index
+from polydag.errors import UsageError
 from polydag.stats.cells import LEAST_ROWS, Cells, Columns
 
 Counted = Callable[[Columns], Array]
@@ -42,6 +43,10 @@ class PartyCells:
         self._place = {column: k for k, column in enumerate(numbers)}
         self._known: dict[Columns, _Known] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A stored copy has what was asked for; the parties are not in it."""
+        return type(self), (not_stored, not_stored, self._numbers), {"_known": self._known}
+
     def __call__(self, labels: Columns, numbers: Columns, least: int) -> Cells:
         """The cells of some labels, with the scatter of some numbers."""
         if labels not in self._known:
@@ -59,3 +64,8 @@ class PartyCells:
             return _Known(table[table > 0], table[cells], np.zeros((len(cells), k, k)))
         sizes, scatter = self._summed(labels, self._numbers, cells)
         return _Known(table[table > 0], sizes, scatter)
+
+
+def not_stored(*asked: object) -> NoReturn:
+    """Refused: what parties would answer is not stored with a result."""
+    raise UsageError("The parties' counts are not stored with a result. Fit again to ask for more of them.")

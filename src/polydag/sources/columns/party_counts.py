@@ -11,6 +11,7 @@ import numpy as np
 
 from polydag.arrays import Array, Index
 from polydag.errors import DataError
+from polydag.sources.columns.party_cells import not_stored
 from polydag.stats import DiscreteCounts, Regimes
 from polydag.stats.discrete import levels_of_all
 
@@ -41,11 +42,15 @@ class PartyCounts:
     tables: Callable[[Sequence[Columns]], list[Array]]
 
     @classmethod
-    def of(cls, own: Mapping[str, DiscreteCounts], asked: Asked) -> Self:
-        """Of the parties' counts, over the same levels."""
+    def of(cls, own: Mapping[str, DiscreteCounts], asked: Asked, n: float | None = None) -> Self:
+        """Of the parties' counts, over the same levels; `n` where these do not tell the number of rows."""
         first, *_ = own.values()
-        n = sum(part.n for part in own.values())
-        return cls(first.names, first.levels, n, lambda sets: asked(sets, own))
+        rows = sum(part.n for part in own.values()) if n is None else n
+        return cls(first.names, first.levels, rows, lambda sets: asked(sets, own))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A stored copy knows names, levels and rows; the parties' counts are not in it."""
+        return type(self), (self.names, self.levels, self.n, not_stored)
 
     @property
     def arities(self) -> Index:
