@@ -93,7 +93,7 @@ def study(folder: Path, method: str, sites: int, d: int, n: int) -> dict[str, An
         rows[n * k : n * (k + 1)].to_parquet(folder / f"{name}.parquet")
     settings = {"lambda_": 0.1} if method == "admm" else {}
     config = PartiesConfig(names, method=method, seed=1, settings=settings)
-    kits = new_study(folder / "study", described(config, None, "error"), folder)
+    kits = new_study(folder / "study", described(config), folder)
     shared = folder / "shared"
     shared.mkdir()
     spent: dict[str, float] = {}

@@ -34,7 +34,7 @@ def tables(folder: Path, seed: int = 1) -> dict[str, Path]:
 
 def begun(folder: Path, files: Mapping[str, Path], config: PartiesConfig) -> tuple[list[Path], list[bytes]]:
     """The kits of a new study in `folder`, and the files with which its sites join."""
-    kits = new_study(folder / "study", described(config, None, "error"), folder)
+    kits = new_study(folder / "study", described(config), folder)
     joined = [
         SiteEndpoint(kit).join(str(files[site]), folder / f"home-{site}", solvable=True).content
         for site, kit in zip(config.data, kits, strict=True)

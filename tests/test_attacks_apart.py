@@ -30,16 +30,26 @@ NAMES = ["x", *(f"y{k}" for k in range(9))]
 BOSS = PartiesConfig(SITES, method="boss", seed=3)
 
 
-def study_on(folder: Path, *filters: str) -> Description:
+def study_on(*filters: str) -> Description:
     columns = {name: Column() for name in NAMES}
     config = dataclasses.replace(BOSS, site_effects="none")
-    return Description(described(config, None, "error").study, columns, filters, "error", "0")
+    return Description(described(config).study, columns, filters, "0")
 
 
-def pooled(folder: Path, name: str, *filters: str) -> float:
-    """The sum of x over the selected rows of all sites, as a study opens it; raises where a site refuses."""
+def complete_in(**columns: str) -> Description:
+    """A study of the rows that are complete in some columns, each under a name of the study's own."""
+    made = {name: Column(from_=own) for name, own in columns.items()}
+    study = {**study_on().study, "missing": "drop"}
+    return dataclasses.replace(study_on(), columns=made, study=study)
+
+
+def pooled(folder: Path, name: str, description: Description) -> float:
+    """The sum of the first column over the selected rows of all sites, as a study opens it.
+
+    Raises where a site refuses.
+    """
     study = folder / name
-    kits = new_study(study, study_on(folder, *filters), study)
+    kits = new_study(study, description, study)
     ends = [SiteEndpoint(kit) for kit in kits]
     inbox = [
         end.join(str(folder / f"{site}.csv"), folder / f"home-{site}", abandon=True).content
@@ -77,10 +87,10 @@ def test_rows_are_not_singled_out_by_overlapping_selections(tmp_path: Path) -> N
     """Sums over ids 1 to 70, 1 to 20, and 21 to 71 differ by one row, though all differ by many rows."""
     numbered(tmp_path)
     for number, filters in enumerate(SELECTIONS[:2]):
-        pooled(tmp_path, f"study-{number}", *filters)
+        pooled(tmp_path, f"study-{number}", study_on(*filters))
     with pytest.raises(DataError, match="Sums over 2 different selections of its rows"):
-        pooled(tmp_path, "study-2", *SELECTIONS[2])
-    pooled(tmp_path, "study-3", *SELECTIONS[1])  # of an earlier study
+        pooled(tmp_path, "study-2", study_on(*SELECTIONS[2]))
+    pooled(tmp_path, "study-3", study_on(*SELECTIONS[1]))  # of an earlier study
 
 
 def test_without_a_limit_of_selections_a_row_would_be_singled_out(
@@ -91,16 +101,51 @@ def test_without_a_limit_of_selections_a_row_would_be_singled_out(
     monkeypatch.setattr(site_protection, "selection_problem", lambda *_: None)
     truth = numbered(tmp_path)
     both, first, more = (
-        pooled(tmp_path, f"study-{number}", *filters) for number, filters in enumerate(SELECTIONS)
+        pooled(tmp_path, f"study-{number}", study_on(*filters)) for number, filters in enumerate(SELECTIONS)
     )
     assert first + more - both == pytest.approx(truth, abs=1e-6)
+
+
+def with_gaps(folder: Path) -> pd.DataFrame:
+    """Tables of which one has missing values; its rows 7 and 8 differ in which."""
+    rng = np.random.default_rng(1)
+    tables = [pd.DataFrame(rng.normal(size=(150, 5)), columns=["x", "z1", "z2", "z3", "z4"]) for _ in SITES]
+    north = tables[0]
+    north.loc[7, "z1"] = north.loc[8, "z2"] = np.nan
+    north.loc[20:39, "z3"] = north.loc[30:69, "z4"] = np.nan
+    for site, table in zip(SITES, tables, strict=True):
+        table.to_csv(folder / f"{site}.csv", index=False)
+    return north
+
+
+def test_rows_are_not_singled_out_by_columns_in_which_others_lack_values(tmp_path: Path) -> None:
+    """Rows with missing values are left out, so the study's columns choose rows, under whatever names."""
+    with_gaps(tmp_path)
+    pooled(tmp_path, "study-0", complete_in(a="x", b="z1"))
+    with pytest.raises(DataError, match="Its data has changed"):  # as many rows, but others
+        pooled(tmp_path, "study-1", complete_in(c="x", d="z2"))
+    pooled(tmp_path, "study-2", complete_in(e="x", f="z3"))
+    with pytest.raises(DataError, match="Sums over 2 different selections of its rows"):
+        pooled(tmp_path, "study-3", complete_in(g="x", h="z4"))
+
+
+def test_without_a_look_at_selections_columns_would_single_out_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from polydag.deployment import site as sites
+
+    monkeypatch.setattr(sites, "selection_of", lambda *_: "")
+    north = with_gaps(tmp_path)
+    first = pooled(tmp_path, "study-0", complete_in(a="x", b="z1"))
+    second = pooled(tmp_path, "study-1", complete_in(c="x", d="z2"))
+    assert second - first == pytest.approx(north.loc[7, "x"] - north.loc[8, "x"], abs=1e-6)
 
 
 def test_labels_that_few_rows_have_are_not_told_on_joining(tmp_path: Path) -> None:
     """A study with open columns would be told all that stands in a column of words: names, addresses."""
     rows = pd.DataFrame({"x": np.arange(60.0), "doctor": ["Jones"] * 57 + ["Adams"] * 3})
     rows.to_csv(tmp_path / "north.csv", index=False)
-    kit = new_study(tmp_path / "study", described(BOSS, None, "error"), tmp_path)[0]
+    kit = new_study(tmp_path / "study", described(BOSS), tmp_path)[0]
     site = SiteEndpoint(kit)
     with pytest.raises(
         DataError, match="column doctor has labels that fewer than 10 rows have, such as 'Adams'"
@@ -137,6 +182,71 @@ class Liar:
         )
         known = {name: each["identity"] for name, each in own.joined.items()}
         return {"study": signed.to_json(), "directory": {**known, **directory}}
+
+    def refused(self, change: Any) -> str:
+        """Why the site does not read the first question with its messages changed."""
+        own = self.coordinator
+        assert own.state is not None
+        _, messages = own.machine.resume(own.state)
+        first = [change(message) for message in messages if message.recipient == "north"]
+        with pytest.raises(DataError) as refusal:
+            self.site.receive(self.question(self.final(), own.machine.masking.signed(first)))
+        return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "agreement",
+    [
+        {"quorum": 2},
+        {"recover": True},
+        {"all_sites": ["north", "south", "east"]},
+        {"groups": [["south", "west", "north"]]},
+        {"parts": {}},
+        {"more": 1},
+        None,
+    ],
+)
+def test_the_sites_agree_on_what_the_description_says(tmp_path: Path, agreement: Any) -> None:
+    liar = Liar(tmp_path)
+
+    def changed(message: Any) -> Any:
+        told = message.meta["agreement"]
+        told = agreement if agreement is None else {**told, **agreement}
+        return dataclasses.replace(message, meta={**message.meta, "agreement": told})
+
+    assert "something else than the study's description" in liar.refused(changed)
+    assert liar.site.receive(liar.coordinator.questions()[0].content) is not None
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        {"cluster": "tcp://203.0.113.1:8786"},  # a scheduler whose messages are unpickled
+        {"knowledge": "/etc/passwd"},
+        {"interventions": "x1"},
+        {"bootstrap": 100},
+        {"missing": "testwise"},
+        {"jobs": 1000},
+        {"groups": "x1"},
+        {"discretize": "quantile:3"},
+        {"transforms": {"x1": "rank"}},
+        {"data": ["../north", "south", "west"]},
+        {"data": [".north", "south", "west"]},
+        {"shape": "table"},
+    ],
+)
+def test_a_description_that_sets_more_than_a_study_apart_is_not_read(
+    tmp_path: Path, study: dict[str, Any]
+) -> None:
+    sound = described(BOSS)
+    odd = dataclasses.replace(sound, study={**sound.study, **study})
+    signed = Signed.by(odd, Identity(), bytes(32), "00")
+    with pytest.raises(DataError, match=r"is not part of a study apart|is no name|cannot be read"):
+        Signed.of(signed.to_json())
+    imputing = dataclasses.replace(sound, study={**sound.study, "missing": "impute"})
+    imputed = Signed.by(imputing, Identity(), bytes(32), "00")
+    with pytest.raises(DataError, match="missing = impute, which is not part"):
+        Signed.of(imputed.to_json())
 
 
 @pytest.mark.parametrize("column", [Column(from_="x4"), Column(factor=-1.0), Column(na=("0.1",))])
@@ -292,11 +402,11 @@ def test_the_owner_releases_columns(tmp_path: Path) -> None:
             ({"x": Column()}, ("hiv > 0",)),
         ]
     ):
-        first = described(BOSS, None, "error")
+        first = described(BOSS)
         description = dataclasses.replace(first, columns=columns, filters=filters)
         refusals = joined(f"study-{number}", description).refusals
         assert refusals == ("its owner does not release the column hiv",)
-    assert joined("open", described(BOSS, None, "error")).refusals == ()
+    assert joined("open", described(BOSS)).refusals == ()
 
 
 def test_a_whole_study_still_ends_well(tmp_path: Path) -> None:
@@ -313,7 +423,7 @@ def with_policy(home: Path, keys: dict[str, str], **rows: int) -> None:
 def test_a_site_with_a_policy_knows_its_coordinator_and_all_other_sites(tmp_path: Path) -> None:
     """The policy names them; a study says who they are, and its coordinator may have made them up."""
     files = tables(tmp_path)
-    kits = new_study(tmp_path / "study", described(BOSS, None, "error"), tmp_path)
+    kits = new_study(tmp_path / "study", described(BOSS), tmp_path)
     coordinator = CoordinatorEndpoint(tmp_path / "study")
     homes = {site: tmp_path / f"home-{site}" for site in SITES}
     known = {site: kept_identity(home / "identity.key").public.hex() for site, home in homes.items()}
@@ -345,6 +455,28 @@ def test_a_site_with_a_policy_knows_its_coordinator_and_all_other_sites(tmp_path
             north.receive(question)
 
 
+def test_a_site_with_a_policy_answers_under_masks_only(tmp_path: Path) -> None:
+    files = tables(tmp_path)
+    config = dataclasses.replace(BOSS, settings={"privacy": {"mode": "none"}})
+    kits = new_study(tmp_path / "study", described(config), tmp_path)
+    coordinator = CoordinatorEndpoint(tmp_path / "study")
+    homes = {site: tmp_path / f"home-{site}" for site in SITES}
+    known = {site: kept_identity(home / "identity.key").public.hex() for site, home in homes.items()}
+    known[COORDINATOR] = coordinator.identity.public.hex()
+    sites = [SiteEndpoint(kit) for kit in kits]
+    with_policy(homes["north"], known)
+    sites[0].join(str(files["north"]), homes["north"])
+    assert sites[0].refusals == ("its policy allows numbers under masks only",)
+    (homes["north"] / "policy.toml").unlink()  # or the owner writes the policy after joining
+    inbox = [end.join(str(files[site]), homes[site]).content for end, site in zip(sites, SITES, strict=True)]
+    assert coordinator.receive(inbox) == []
+    with_policy(homes["north"], known)
+    with pytest.raises(DataError, match="allows numbers under masks only"):
+        sites[0].receive(coordinator.questions()[0].content)
+    (homes["north"] / "policy.toml").unlink()
+    assert sites[0].receive(coordinator.questions()[0].content) is not None
+
+
 @pytest.mark.parametrize(("epsilon", "joins"), [(None, False), (1.0, True)])
 def test_with_noise_few_rows_are_no_reason_not_to_join(
     tmp_path: Path, epsilon: float | None, joins: bool
@@ -352,7 +484,7 @@ def test_with_noise_few_rows_are_no_reason_not_to_join(
     """Whether a site joins is seen; with noise it must not depend on single rows."""
     files = tables(tmp_path)
     config = dataclasses.replace(BOSS, settings={} if epsilon is None else {"epsilon": epsilon})
-    kits = new_study(tmp_path / "study", described(config, None, "error"), tmp_path)
+    kits = new_study(tmp_path / "study", described(config), tmp_path)
     known = {name: Identity().public.hex() for name in SITES}
     identity = CoordinatorEndpoint(tmp_path / "study").identity
     with_policy(tmp_path / "home", {**known, COORDINATOR: identity.public.hex()}, min_rows=51)  # it has 50

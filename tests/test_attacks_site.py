@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from attacked import (
     DIRECTORY,
+    FIRST,
     IDENTITIES,
     NAMES,
     Attack,
@@ -342,7 +343,8 @@ def test_a_site_that_crashes_at_any_step_sends_the_same_bytes_again(tmp_path: Pa
     assert same_arrays(again.arrays, answers["site 0"].arrays)
     other = attack.ask("site 0", centre=np.ones((1, D)))  # another question for the same round
     assert same_arrays(other.arrays, answers["site 0"].arrays)
-    total = SecureSum(3).decode(add_masked([answers[name].arrays for name in attack.sites]))
+    secure = SecureSum(3, FIRST.meta["narrow"])
+    total = secure.decode(add_masked([answers[name].arrays for name in attack.sites]))
     assert total["rows[]"][0] == pytest.approx(120)
     entries = attack.folders["site 0"].ledger.entries
     assert sum(entry.kind == "data" and entry.name == "rows[]" for entry in entries) == 1
@@ -606,7 +608,8 @@ def test_summed_moments_are_answered_as_often_as_they_are_asked_for() -> None:
     ("name", "shape", "expected"),
     [
         ("rows[]", (2,), 0), ("scatter[x0]", (D, D), 0), ("squares", (1, D), 0), ("families", (7,), 0),
-        ("counts", (9,), 0), ("log_scales", (3, D), 0), ("weighted scatter", (D, D), 6), ("overall", (3,), 1),
+        ("counts", (9,), 0), ("log_scales", (3, D), 0), ("weighted scatter", (D, D), 6),
+        ("weighted scatter", (6,), 6), ("overall", (3,), 1),
         ("variances", (4, D), D), ("parameters", (2, D, D), 2 * D * D), ("spread", (2,), 2),
         ("squared weights", (1, D, D), D * D), ("residual squares", (5,), 5), ("edges", (D, D), D * D),
         ("scaled scatter[]", (D, D), 6),

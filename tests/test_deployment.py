@@ -49,7 +49,7 @@ def test_sums_that_can_be_solved_are_joined_only_if_the_owner_allows_it(
 ) -> None:
     files = tables(tmp_path)
     config = PartiesConfig(SITES, method=method, seed=3, site_effects=effects)
-    kits = new_study(tmp_path / "study", described(config, None, "error"), tmp_path)
+    kits = new_study(tmp_path / "study", described(config), tmp_path)
     joined = [
         SiteEndpoint(kit).join(str(files[site]), tmp_path / f"home-{site}").content
         for site, kit in zip(SITES, kits, strict=True)
@@ -65,8 +65,8 @@ def test_sums_that_can_be_solved_are_joined_only_if_the_owner_allows_it(
 def test_altered_foreign_and_repeated_files_are_refused_or_ignored(tmp_path: Path) -> None:
     files = tables(tmp_path)
     study, other = tmp_path / "study", tmp_path / "other"
-    kits = new_study(study, described(config_of("boss"), None, "error"), tmp_path)
-    new_study(other, described(config_of("boss"), None, "error"), tmp_path / "others")
+    kits = new_study(study, described(config_of("boss")), tmp_path)
+    new_study(other, described(config_of("boss")), tmp_path / "others")
     joined = [
         SiteEndpoint(kit).join(str(files[site]), tmp_path / f"home-{site}").content
         for site, kit in zip(SITES, kits, strict=True)
@@ -138,7 +138,7 @@ def described_columns() -> Description:
         "smoker": Column("discrete", levels=("no", "yes"), labels={"0": "no", "1": "yes"}, na=("9",)),
         "chol": Column(unit="mmol/L", range=(1.0, 15.0), from_="cholesterol"),
     }
-    first = described(config_of("boss"), None, "drop")
+    first = described(dataclasses.replace(config_of("boss"), missing="drop"))
     return dataclasses.replace(first, columns=columns, filters=("age >= 40",))
 
 

@@ -123,4 +123,4 @@ def test_what_sites_that_run_apart_cannot_do_yet_is_refused_at_once(
     settings: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(UsageError, match=f"no {what} yet"):
-        described(PartiesConfig(SITES, seed=3, **settings), None, "error")
+        described(PartiesConfig(SITES, seed=3, **settings))

@@ -166,7 +166,7 @@ def test_a_channel_that_is_out_of_reach_for_a_while_is_waited_for(tmp_path: Path
 
 def kit_of(folder: Path) -> Path:
     config = PartiesConfig(SITES, method="boss", seed=3)
-    return new_study(folder / "study", described(config, None, "error"), folder)[0]
+    return new_study(folder / "study", described(config), folder)[0]
 
 
 def test_an_owner_approves_each_kind_of_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_a_site_that_does_not_take_part_tells_the_coordinator_why(tmp_path: Path
     exchange = tmp_path / "exchange"
     exchange.mkdir()
     config = PartiesConfig(SITES, method="admm", seed=3)
-    kits = new_study(study, described(config, None, "error"), tmp_path)
+    kits = new_study(study, described(config), tmp_path)
     for kit, site in zip(kits, SITES, strict=True):
         words = ("site", "start", kit, "--data", files[site], "--home", tmp_path / f"home-{site}")
         said = polydag(*words, "--approve", "always", "--exchange", exchange, code=3)

@@ -25,6 +25,7 @@ from polydag.errors import DataError
 from test_exchange import PATIENCE, SITES, Processes, contents, polydag, tables
 
 pytestmark = pytest.mark.xdist_group("flare")  # one server at a time on a machine of two cores
+KILLS = 20  # of each kind of process
 _PROCESSES = {
     "server": "nvflare.private.fed.app.server.server_train",
     "server's job": "nvflare.private.fed.app.server.runner_process",
@@ -106,6 +107,29 @@ class FlareProcesses(Processes):
         placed = (self.folder / "study/private/flare/exchange").glob("*/question-*")
         return max((int(path.name.split("-")[1]) for path in placed), default=0)
 
+    def wait_for_question(self, number: int) -> None:
+        """Wait until the coordinator has placed this question, or a later one."""
+        end = time.monotonic() + PATIENCE
+        while self.number() < number:
+            assert time.monotonic() < end, (number, self.number())
+            if self.running["coordinator"].poll() is not None:
+                raise AssertionError(self.finish("coordinator"))
+            time.sleep(0.05)
+
+    def kill(self, kind: str, rng: random.Random) -> None:
+        """Kill one of FLARE's processes as soon as there is one, or a command, which starts again."""
+        if kind in _PROCESSES:
+            end = time.monotonic() + PATIENCE
+            while not (found := self.of_flare(kind)):
+                assert time.monotonic() < end, kind
+                time.sleep(0.05)
+            rng.choice(found).kill()
+            return
+        who = rng.choice(SITES) if kind == "site" else "coordinator"
+        self.running[who].kill()
+        self.running[who].communicate()
+        self.start(who)
+
     def finish_all(self) -> dict[str, str]:
         return {who: self.finish(who) for who in ("coordinator", *SITES)}
 
@@ -115,6 +139,14 @@ def as_in_one_process(processes: FlareProcesses, method: str, *options: object) 
     fitted = ("fit", "--as", "parties", *processes.files.values(), "--method", method, "--seed", 3)
     polydag(*fitted, *options, "--out", folder)
     return folder
+
+
+def assert_as_undisturbed(processes: FlareProcesses, said: dict[str, str], *options: object) -> None:
+    """What was found in the open is that of one process, bit for bit."""
+    assert all("The study is finished." in said[site] for site in SITES), said
+    one = as_in_one_process(processes, "admm", *options)
+    for name in ("graph.json", "edges.csv"):
+        assert (processes.folder / "study/run" / name).read_text() == (one / name).read_text()
 
 
 def weights(run: Path) -> np.ndarray:
@@ -278,36 +310,21 @@ def test_sums_in_the_open_are_the_same_bit_for_bit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*_PROCESSES, "coordinator", "site"])
-def test_no_run_is_lost_when_processes_are_killed(tmp_path: Path, kind: str) -> None:
-    rng, kills = random.Random(kind), 0
-    with FlareProcesses(tmp_path, "admm") as processes:
+def test_no_run_is_lost_when_processes_are_killed_twenty_times(tmp_path: Path, kind: str) -> None:
+    """Most kills come up to two seconds after a new question, every fourth while the last one is mended."""
+    rng, options = random.Random(kind), ("--set", "mode=none", "--set", "schedule=paper")
+    with FlareProcesses(tmp_path, "admm", *options) as processes:
         processes.start_all()
-        end, seen = time.monotonic() + 4 * PATIENCE, 0
-        while kills < 4 and processes.running["coordinator"].poll() is None:
-            assert time.monotonic() < end, (kind, kills, processes.number())
-            if processes.number() <= seen:
-                time.sleep(0.05)
-                continue
-            time.sleep(rng.uniform(0.0, 2.0))
-            seen = processes.number() + 1
-            if kind in _PROCESSES:
-                if not (found := processes.of_flare(kind)):
-                    continue
-                rng.choice(found).kill()
+        for kill in range(KILLS):
+            if kill % 4 == 3:
+                time.sleep(rng.uniform(0.0, 10.0))
             else:
-                who = rng.choice(SITES) if kind == "site" else "coordinator"
-                if processes.running[who].poll() is not None:
-                    continue
-                processes.running[who].kill()
-                processes.running[who].communicate()
-                processes.start(who)
-            kills += 1
+                processes.wait_for_question(processes.number() + 1)
+                time.sleep(rng.uniform(0.0, 2.0))
+            processes.kill(kind, rng)
         said = processes.finish_all()
         assert processes.of_flare() == []
-    assert all("The study is finished." in said[site] for site in SITES), said
-    assert kills
-    one = as_in_one_process(processes, "admm")
-    assert (tmp_path / "study/run/graph.json").read_text() == (one / "graph.json").read_text()
+    assert_as_undisturbed(processes, said, *options)
 
 
 @pytest.mark.slow

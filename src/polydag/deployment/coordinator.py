@@ -15,7 +15,7 @@ import pandas as pd
 
 from polydag import sealed_files
 from polydag.deployment import envelopes
-from polydag.deployment.description import Description, Signed
+from polydag.deployment.description import Description, Signed, holding_of
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram, answers_of, learn
 from polydag.deployment.packing import packed, unpacked
@@ -27,9 +27,8 @@ from polydag.federated.protocol.coordinator_masking import Masking, agreement_of
 from polydag.federated.protocol.disclosure import Disclosed, Noise, answer_entries, table
 from polydag.federated.protocol.messages import ANSWER, ASK, CONTRIBUTION, COORDINATOR, Message, timeout
 from polydag.federated.protocol.storage.states import from_arrays, to_arrays
-from polydag.federated.session import LARGEST_DEFAULT_QUORUM, Outcome, protection_statement
+from polydag.federated.session import Outcome, protection_statement
 from polydag.privacy.ledger import text_of
-from polydag.privacy.masking.agreement import Agreement
 from polydag.privacy.masking.identities import kept_identity
 from polydag.privacy.masking.keystreams import random_bytes
 from polydag.studies.plan import plan_of
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from polydag.privacy.settings import Privacy
 
 STUDY, PRIVATE, JOINED, STATE, QUESTIONS = "study.json", "private", "joined", "state", "questions"
-_MOST_COLUMNS, _MOST_LEVELS = 10_000, 1_000
+_MOST_COLUMNS, _MOST_LEVELS, _MOST_REGIMES = 10_000, 1_000, 1_000
 _IDENTITY, _TOKENS, _LEFT, _NUMBER = "identity.key", "tokens.json", "left", "number"
 
 
@@ -58,6 +57,17 @@ def _declared_columns(given: Any) -> dict[str, dict[str, Any]]:
         if kind not in ("continuous", "discrete") or not sound or {*map(type, levels or ())} - {str}:
             raise DataError("it does not declare columns")
     return {name: {"kind": own["kind"], "levels": own["levels"]} for name, own in given.items()}
+
+
+def _declared_holding(given: Any) -> dict[str, Any]:
+    """What a site says of its rows; a `DataError` where it says something else."""
+    try:
+        found = holding_of(given)
+    except (KeyError, TypeError):
+        raise DataError("it does not say what of its rows the study depends on") from None
+    if len(found["regimes"] or ()) > _MOST_REGIMES:
+        raise DataError(f"it says of more than {_MOST_REGIMES} sets of variables that they were set")
+    return found
 
 
 def new_study(folder: str | Path, description: Description, kits: Path) -> list[Path]:
@@ -145,10 +155,11 @@ class CoordinatorEndpoint:
     def final(self) -> Signed:
         """The final description, with columns."""
         first = self.signed.description
-        if first.columns:
+        if first.columns and not first.asks_for_holdings:
             return self.signed
-        columns = agreed_columns({site: own["columns"] for site, own in self.joined.items()})
-        description = dataclasses.replace(first, columns=columns)
+        columns = first.columns or agreed_columns({site: own["columns"] for site, own in self.joined.items()})
+        told = {site: own["holding"] for site, own in self.joined.items() if first.asks_for_holdings}
+        description = dataclasses.replace(first, columns=columns, holdings=told)
         return Signed.by(description, self.identity, self.signed.encryption, self.signed.nonce)
 
     @property
@@ -165,15 +176,11 @@ class CoordinatorEndpoint:
             program = LearnerProgram(self.final.description)
             masking = None
             if self.privacy.masked:
-                sites = self.signed.description.sites
-                agreement = Agreement.default(
-                    "", sites, recover=program.tolerates_absence, quorum=self.privacy.quorum
-                )
-                quorum = agreement.quorum
-                if self.privacy.quorum is None and not program.tolerates_absence:
-                    quorum = min(quorum, LARGEST_DEFAULT_QUORUM)
+                agreement = program.agreement
                 directory = {site: bytes.fromhex(own["identity"]) for site, own in self.joined.items()}
-                masking = Masking(quorum, agreement.groups, None, self.identity, directory)
+                masking = Masking(
+                    agreement.quorum, agreement.groups, agreement.parts, self.identity, directory
+                )
             self._machine = Coordinator(program, masking=masking, pipelined=True)
         return self._machine
 
@@ -283,6 +290,8 @@ class CoordinatorEndpoint:
             found["refused"] = _sentence(words["refused"])
         elif not self.signed.description.columns:
             found["columns"] = _declared_columns(words.get("columns"))
+        if "refused" not in words and self.signed.description.asks_for_holdings:
+            found["holding"] = _declared_holding(words.get("holding"))
         write_json(self.folder / JOINED / f"{header.sender}.json", found)
 
     def _has_answered(self, site: str) -> bool:

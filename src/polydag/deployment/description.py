@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +17,31 @@ from pathlib import Path
 from typing import Any, Self
 
 from polydag.errors import DataError, UsageError
+from polydag.knowledge import Knowledge
 from polydag.privacy.masking.identities import Identity, is_signed
 from polydag.privacy.masking.keystreams import canonical
+from polydag.sources.gaps.moments import ALLOWED
 from polydag.studies.config.file import from_table, to_table
 from polydag.studies.config.shapes import PartiesConfig
+from polydag.studies.pipeline import require_gaps_fit
 from polydag.studies.plan import plan_of
 
-FORMAT = 1
+FORMAT = 2
+MISSING = ("error", "drop", *ALLOWED)  # what sites do about missing values
+# What a study apart may set.
+_DESCRIBED = (
+    "data",
+    "method",
+    "settings",
+    "seed",
+    "site_effects",
+    "missing",
+    "imputations",
+    "interventions",
+    "transforms",
+    "discretize",
+)
+_SITE = re.compile(r"[^\x00-\x1f/\\|.][^\x00-\x1f/\\|]*")  # names of sites become names of files
 _TEMPLATE_FIELDS = ("kind", "unit", "range", "levels", "from", "factor", "labels", "na")
 
 
@@ -105,17 +124,21 @@ class Description:
         Empty where the sites' join files decide.
     filters : tuple of str
         Conditions for the rows, such as "age >= 18".
-    missing : {"error", "drop"}
-        What a site does with rows that have missing values.
     version : str
         Of polydag.
+    knowledge : mapping
+        Required and forbidden edges and tiers, as lists of names; empty where nothing is known.
+    holdings : mapping of site to mapping
+        What the sites' join files say of their rows, where the study depends on it: `gaps`, whether values
+        are missing, and `regimes`, which variables were set by intervention, where a site says so.
     """
 
     study: Mapping[str, Any]
     columns: Mapping[str, Column]
     filters: tuple[str, ...]
-    missing: str
     version: str
+    knowledge: Mapping[str, Any] = field(default_factory=dict)
+    holdings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def config(self) -> PartiesConfig:
@@ -129,6 +152,21 @@ class Description:
         """The sites, in their order."""
         return tuple(self.study["data"])
 
+    @property
+    def missing(self) -> str:
+        """What is done about missing values."""
+        return self.config.missing
+
+    @property
+    def known(self) -> Knowledge | None:
+        """The background knowledge, if there is any."""
+        return Knowledge(**self.knowledge) if self.knowledge else None
+
+    @property
+    def asks_for_holdings(self) -> bool:
+        """Whether the study depends on what the sites say of their rows on joining."""
+        return self.missing in ALLOWED or self.config.interventions is not None
+
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         return {
@@ -137,8 +175,9 @@ class Description:
             "columns": {name: column.to_json() for name, column in self.columns.items()},
             "order": list(self.columns),
             "filters": list(self.filters),
-            "missing": self.missing,
             "version": self.version,
+            "knowledge": dict(self.knowledge),
+            "holdings": {site: dict(own) for site, own in self.holdings.items()},
         }
 
     @classmethod
@@ -149,12 +188,22 @@ class Description:
         try:
             columns = {name: Column.of(name, words["columns"][name]) for name in words["order"]}
             found = cls(
-                words["study"], columns, tuple(words["filters"]), str(words["missing"]), str(words["version"])
+                words["study"],
+                columns,
+                tuple(words["filters"]),
+                str(words["version"]),
+                words["knowledge"],
+                {site: holding_of(own) for site, own in words["holdings"].items()},
             )
-        except (KeyError, TypeError, AttributeError, UsageError) as error:
+            config, _ = found.config, found.known
+        except (KeyError, TypeError, AttributeError, UsageError, AssertionError) as error:
             raise DataError(f"The study's description cannot be read ({error}).") from None
         if found.to_json() != dict(words):
             raise DataError("The study's description holds more than it should.")
+        if odd := _not_described(config):
+            raise DataError(f"The study's description sets {odd}, which is not part of a study apart.")
+        if odd_sites := [site for site in found.sites if not _SITE.fullmatch(site)]:
+            raise DataError(f"The study's description names a site {odd_sites[0]!r}, which is no name.")
         return found
 
     @property
@@ -235,9 +284,19 @@ class Signed:
             raise DataError(f"{path}: {error}") from None
 
 
-def described(config: PartiesConfig, dictionary: str | None, missing: str) -> Description:
+def holding_of(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What one site says of its rows; raises a `TypeError` for anything else."""
+    regimes = own["regimes"]
+    sets = regimes is None or all(isinstance(name, str) for targets in regimes for name in targets)
+    if set(own) != {"gaps", "regimes"} or not isinstance(own["gaps"], bool) or not sets:
+        raise TypeError("what a site says of its rows")
+    return {"gaps": own["gaps"], "regimes": None if regimes is None else [list(own) for own in regimes]}
+
+
+def described(config: PartiesConfig, dictionary: str | None = None) -> Description:
     """The description of a new study; `dictionary` is a TOML file with [columns] and filters, if any."""
     from polydag import __version__
+    from polydag.studies.data.inputs import read_knowledge
 
     content: dict[str, Any] = {}
     if dictionary is not None:
@@ -248,22 +307,77 @@ def described(config: PartiesConfig, dictionary: str | None, missing: str) -> De
         if unknown := [name for name in content if name not in ("columns", "filters")]:
             raise UsageError(f"{dictionary}: {unknown[0]} is unknown; there are columns and filters.")
     columns = {name: Column.of(name, given) for name, given in content.get("columns", {}).items()}
-    _require_supported(config)
+    require_supported(config)
+    known = read_knowledge(config, {})  # its contents travel, not the place where it lies
     return Description(
-        to_table(config), columns, tuple(map(str, content.get("filters", ()))), missing, __version__
+        to_table(dataclasses.replace(config, knowledge=None)),
+        columns,
+        tuple(map(str, content.get("filters", ()))),
+        __version__,
+        {} if known is None else _as_lists(known),
     )
 
 
-def _require_supported(config: PartiesConfig) -> None:
+def _as_lists(known: Knowledge) -> dict[str, Any]:
+    return {
+        "required": sorted(map(list, known.required)),
+        "forbidden": sorted(map(list, known.forbidden)),
+        "tiers": [list(tier) for tier in known.tiers],
+    }
+
+
+def _not_described(config: PartiesConfig) -> str:
+    """What a configuration sets that no study apart may set; empty where there is nothing.
+
+    A site runs the learner as the description says. Other fields would let a coordinator name files and
+    addresses that the site's program opens, or choose rows.
+    """
+    if config.missing not in MISSING:
+        return f"missing = {config.missing}"
+    return next(
+        (
+            field.name
+            for field in dataclasses.fields(config)
+            if field.name not in _DESCRIBED and getattr(config, field.name) != _default(field)
+        ),
+        "",
+    )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def require_supported(config: PartiesConfig) -> None:
+    """Raise, with the reason, for what parties in one process can do and sites that run apart cannot."""
     plan = plan_of(config)  # refuses what does not go together
-    for what, given in (
-        ("--bootstrap", config.bootstrap),
-        ("--interventions", config.interventions),
-        ("--knowledge", config.knowledge),
-        ("linked rows", config.is_linked),
-        ("time series", plan.is_time_series),
-        ("criterion=cg", "cg" in (plan.settings.get("criterion"), plan.settings.get("test"))),
-        ("lambda_=stability", plan.settings.get("lambda_") == "stability"),
-    ):
+    reasons = {
+        "--bootstrap": (
+            config.bootstrap,
+            "it sums the same rows with many different weights, and enough such sums can be solved for "
+            "single rows, so that sites refuse it",
+        ),
+        "linked rows": (
+            config.is_linked,
+            "how rows are correlated is estimated at each site before anything is summed, which the study's "
+            "description cannot say",
+        ),
+        "--missing impute": (
+            config.missing == "impute",
+            "means of a site's own rows would stand for what is missing; em allows for it",
+        ),
+        "lambda_=stability": (
+            plan.settings.get("lambda_") == "stability",
+            "it needs sums over halves of the sites, and every sum is over all of them",
+        ),
+    }
+    for what, (given, why) in reasons.items():
         if given:
-            raise UsageError(f"Between sites that run apart there is no {what} yet. Leave it out.")
+            raise UsageError(f"Between sites that run apart there is no {what}: {why}. Leave it out.")
+    other = _not_described(dataclasses.replace(config, knowledge=None))
+    if other:
+        raise UsageError(
+            f"Between sites that run apart there is no option {other}: say in the file for --columns which "
+            "columns there are, and how sites make them of their own."
+        )
+    require_gaps_fit(plan)

@@ -10,20 +10,23 @@ import dataclasses
 import json
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from polydag import data
+from polydag.data import Table
 from polydag.deployment.description import Column, Description
-from polydag.deployment.learning import kinds_of, typed_levels
+from polydag.deployment.specimens import kinds_of, rows_of, typed_levels
 from polydag.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from polydag.data import Table
+from polydag.sources.gaps.moments import ALLOWED, constant_columns
+from polydag.studies.data.linking import require_interventions
+from polydag.studies.data.sources import in_memory
+from polydag.studies.plan import plan_of
 
 RECIPE = "recipe.toml"
 _OWN = ("from", "factor", "labels", "na")
@@ -53,48 +56,108 @@ def with_recipe(description: Description, kit: Path) -> Description:
 
 
 def used_columns(description: Description) -> list[str]:
-    """The columns of a site's own table that a study needs, those of its filters among them."""
+    """The columns of a site's own table that a study needs, also to choose rows or to say more of them."""
     named = [column.from_ or name for name, column in description.columns.items()]
-    return list(dict.fromkeys([*named, *(text.split(maxsplit=1)[0] for text in description.filters)]))
+    chosen = [text.split(maxsplit=1)[0] for text in description.filters]
+    return list(dict.fromkeys([*named, *chosen, *description.config.intervention_columns]))
 
 
-def selection_of(description: Description) -> str:
-    """What decides which rows take part; empty where all do."""
-    codes = {name: sorted(column.na) for name, column in description.columns.items() if column.na}
-    if not description.filters and not (codes and description.missing == "drop"):
+def besides(description: Description) -> tuple[str, ...]:
+    """Columns that are no variables, and may be absent: those of what was set, and of the order of rows."""
+    plan = plan_of(description.config)
+    order = (plan.series["time"], plan.series["realisation"]) if plan.is_time_series else ()
+    return (*plan.config.intervention_columns, *order)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTable(Table):
+    """A site's rows as the study wants them.
+
+    Attributes
+    ----------
+    gaps : tuple of str
+        The columns of the site's own table whose missing values have left out rows.
+    """
+
+    gaps: tuple[str, ...] = ()
+
+
+def selection_of(description: Description, gaps: Sequence[str]) -> str:
+    """What decides which rows take part; empty where all do.
+
+    Where rows with missing values are left out, the study's columns decide as conditions do.
+    """
+    if not description.filters and not gaps:
         return ""
-    return json.dumps([sorted(description.filters), codes, description.missing], sort_keys=True)
+    codes = {name: sorted(column.na) for name, column in description.columns.items() if column.na and gaps}
+    return json.dumps([sorted(description.filters), codes, sorted(gaps)], sort_keys=True)
+
+
+def _with_gaps(table: Table, gaps: Sequence[str]) -> StudyTable:
+    own = {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
+    return StudyTable(**own, gaps=tuple(gaps))
+
+
+def _incomplete(columns: Mapping[str, pd.Series[Any]]) -> list[str]:
+    """The columns in which values are missing, or are not finite."""
+    return [
+        name
+        for name, own in columns.items()
+        if own.isna().any() or (own.dtype.kind == "f" and np.isinf(own).any())
+    ]
 
 
 def prepared(
     description: Description, source: str, query: str | None = None, *, released: Sequence[str] = ()
-) -> Table:
+) -> StudyTable:
     """The rows of a file or database as the study wants them; a `DataError` says what does not fit.
 
     `released` are the columns of the table that the study may have; all by default.
     """
-    missing: Any = description.missing
     columns = description.columns
     if released and (other := [name for name in used_columns(description) if name not in released]):
         raise DataError(f"The owner does not release the column {other[0]}.")
     if not columns:
         if description.filters:
             raise UsageError("Filters need the study's columns: describe them with --columns.")
-        return data.read(source, columns=list(released) or None, missing=missing, query=query)
+        wanted = list(released) or None
+        whole = data.read(source, columns=wanted, missing="keep", query=query)
+        require_interventions(description.config, whole.frame, whole.source)
+        columns_of = {name: whole.frame[name] for name in whole.names}
+        return _settled(description, columns_of, whole.kinds, whole, _incomplete(columns_of))
     origin = {name: column.from_ or name for name, column in columns.items()}
     kinds: Any = {origin[name]: column.kind for name, column in columns.items()}
     codes = sorted({code for column in columns.values() for code in column.na})
-    wanted = None if description.filters else list(dict.fromkeys(origin.values()))
+    some = description.filters or besides(description)
+    wanted = None if some else list(dict.fromkeys(origin.values()))
     read = data.read(source, columns=wanted, kinds=kinds, missing="keep", na=codes, query=query)
     frame = _filtered(read.frame, description.filters, read.source)
+    require_interventions(description.config, frame, read.source)
     made = {name: _column(name, column, frame[origin[name]], read.source) for name, column in columns.items()}
-    table = data.from_frame(
-        pd.DataFrame(made), kinds=kinds_of(description), missing=missing, source=read.source
-    )
     for name, column in columns.items():
         if column.kind == "continuous" and column.range is not None:
-            _require_range(name, column, table.frame[name].to_numpy(dtype=float), read.source)
+            _require_range(name, column, made[name].to_numpy(dtype=float), read.source)
+    gaps = sorted({origin[name] for name in _incomplete(made)})
+    made |= {name: frame[name] for name in besides(description) if name in frame and name not in made}
+    kinds_here = {name: kind for name, kind in kinds_of(description).items() if name in made}
+    table = _settled(description, made, kinds_here, read, gaps)
     return dataclasses.replace(table, declared=frozenset(columns))
+
+
+def _settled(
+    description: Description,
+    columns: Mapping[str, pd.Series[Any]],
+    kinds: Mapping[str, Any],
+    read: Table,
+    gaps: Sequence[str],
+) -> StudyTable:
+    """The columns as a table, with what the study does about missing values, and its transformations."""
+    missing: Any = "keep" if description.missing in ALLOWED else description.missing
+    own = {name: how for name, how in description.config.transforms.items() if how != "rank"}
+    frame = pd.DataFrame(dict(columns))
+    table = data.from_frame(frame, kinds=kinds, missing=missing, transforms=own, source=read.source)
+    table = dataclasses.replace(table, notes=(*read.notes, *table.notes), declared=read.declared)
+    return _with_gaps(table, gaps if missing == "drop" else ())
 
 
 def _filtered(frame: pd.DataFrame, filters: tuple[str, ...], source: str) -> pd.DataFrame:
@@ -166,13 +229,15 @@ def _require_range(name: str, column: Column, values: np.ndarray[Any, Any], sour
     )
 
 
-def declared(table: Table, min_rows: int) -> dict[str, Any]:
+def declared(description: Description, table: Table, min_rows: int) -> dict[str, Any]:
     """What a site tells of its columns where the study leaves them open: names, kinds and labels.
 
     A label that few rows have may be a name, an address or a rare disease: a `DataError` is raised instead.
     """
     found: dict[str, Any] = {}
     for name, kind in table.kinds.items():
+        if name in besides(description):
+            continue
         counts = table.frame[name].value_counts() if kind == "discrete" else pd.Series(dtype=int)
         if len(counts) and counts.min() < min_rows:
             raise DataError(
@@ -184,6 +249,14 @@ def declared(table: Table, min_rows: int) -> dict[str, Any]:
         levels = sorted({_word(value) for value in table.frame[name].dropna()}) if kind == "discrete" else []
         found[name] = {"kind": kind, "levels": levels}
     return found
+
+
+def holding(description: Description, table: Table) -> dict[str, Any]:
+    """What a site says of its rows, where the study depends on it: nothing of single ones."""
+    source = in_memory(plan_of(description.config), table)
+    gaps = source.lacks_values or bool(constant_columns(source.frame).any())
+    regimes = None if source.targets is None else sorted(map(sorted, rows_of(source)))
+    return {"gaps": description.missing in ALLOWED and gaps, "regimes": regimes}
 
 
 def agreed_columns(each: dict[str, dict[str, Any]]) -> dict[str, Column]:

@@ -18,12 +18,21 @@ from polydag import sealed_files
 from polydag.deployment import envelopes
 from polydag.deployment.description import Column, Description, Signed
 from polydag.deployment.envelopes import Header
-from polydag.deployment.learning import own_side
+from polydag.deployment.learning import LearnerProgram
+from polydag.deployment.own_side import own_side
 from polydag.deployment.packing import packed, unpacked
-from polydag.deployment.preparation import declared, prepared, selection_of, used_columns, with_recipe
+from polydag.deployment.preparation import (
+    StudyTable,
+    declared,
+    holding,
+    prepared,
+    selection_of,
+    used_columns,
+    with_recipe,
+)
 from polydag.errors import DataError, UsageError
 from polydag.federated.methods.registry import METHODS
-from polydag.federated.protocol.messages import ANSWER, ASK, COORDINATOR, REFUSED, Message
+from polydag.federated.protocol.messages import ANSWER, ASK, COORDINATOR, JOIN, REFUSED, Message
 from polydag.federated.protocol.programs import Ask
 from polydag.federated.protocol.storage.site_folder import IDENTITY, SiteFolder
 from polydag.privacy import policy as policies
@@ -65,6 +74,15 @@ def _sound(final: Any) -> Signed:
     if not hexadecimal or tuple(sorted(directory)) != sites or len(set(directory.values())) < len(sites):
         raise DataError("the question does not bring one identity for each site")
     return signed
+
+
+def _require_agreement(message: Message, description: Description) -> None:
+    """Raise where the sites, groups, quorum or recovery of a study are not those that were described."""
+    if message.phase != JOIN:
+        return
+    told, described = message.meta.get("agreement"), LearnerProgram(description).agreement.to_json()
+    if not isinstance(told, Mapping) or {**told, "study": described["study"]} != described:
+        raise DataError("the sites are to agree on something else than the study's description says")
 
 
 @dataclass(frozen=True)
@@ -179,7 +197,10 @@ class SiteEndpoint:
             # Under noise the number of rows does not matter: a refusal would say something about it.
             if _privacy_of(description).epsilon is None and table.n < (least := policy.min_rows):
                 raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
-            words["columns"] = declared(table, policy.min_rows) if not description.columns else {}
+            if not description.columns:
+                words["columns"] = declared(description, table, policy.min_rows)
+            if description.asks_for_holdings:
+                words["holding"] = holding(description, table)
             source = str(Path(source).resolve()) if Path(source).exists() else source
             place = {"data": source, "query": query, "home": str(folder.resolve())}
             write_json(self.kit / SETTINGS, {**place, "solvable": solvable})
@@ -215,6 +236,8 @@ class SiteEndpoint:
     def _policy_problem(description: Description, policy: Policy) -> str | None:
         """What in the study's description the owner's policy does not allow."""
         privacy = _privacy_of(description)
+        if policy.directory and not privacy.masked:
+            return "its policy allows numbers under masks only"
         if policy.directory and (strangers := set(description.sites) - set(policy.directory)):
             return f"its policy does not know the site {min(strangers)}"
         other = [name for name in used_columns(description) if name not in policy.columns]
@@ -266,7 +289,7 @@ class SiteEndpoint:
         return found
 
     def _asked_in_words(self, message: Message, description: Description) -> list[str]:
-        side, state = self._side(description), dict[str, Any]()
+        side, state = own_side(description, self.name, self._table(description)), dict[str, Any]()
         if self._open is not None:
             side, state = self._open[1].site.local, dict(self._open[1].state.local)
         over = message.meta.get("over")
@@ -306,7 +329,9 @@ class SiteEndpoint:
     def opened(self, envelope: bytes) -> Question:
         """What an envelope holds; a `DataError` says why it is not a question to this site."""
         header, words, messages = self._opened(envelope)
-        self._final(words)
+        _, description = self._final(words)
+        for message in messages:
+            _require_agreement(message, description)
         return Question(header.number, words, messages)
 
     def answer(self, question: Question) -> File | None:
@@ -339,11 +364,10 @@ class SiteEndpoint:
         if self._open is not None and self._open[0] == about:
             return self._open[1]
         self._close()
-        side = self._side(description)
-        masked = _privacy_of(description).masked
-        folder = SiteFolder(
-            self.home, self.name, side, policy, masked=masked, selection=selection_of(description)
-        )
+        table = self._table(description)
+        side = own_side(description, self.name, table)
+        masked, selection = _privacy_of(description).masked, selection_of(description, table.gaps)
+        folder = SiteFolder(self.home, self.name, side, policy, masked=masked, selection=selection)
         try:
             if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
                 self._require_idle(self.home, abandon=False)
@@ -363,6 +387,8 @@ class SiteEndpoint:
         for name, key in directory.items() if policy.directory else ():
             if policy.directory.get(name) != key:
                 raise DataError(f"the identity of {name} is not the one in {self.home / policies.FILE}")
+        if policy.directory and not _privacy_of(description).masked:
+            raise DataError(f"{self.home / policies.FILE} allows numbers under masks only")
         policy = dataclasses.replace(policy, directory={**directory, COORDINATOR: self.signed.coordinator})
         if policy.budget is None and (allowance := _privacy_of(description).allowance) is not None:
             policy = dataclasses.replace(policy, budget=allowance)
@@ -393,12 +419,11 @@ class SiteEndpoint:
         current = self._current()
         return bool(current["study"] == self.signed.study and current["finished"])
 
-    def _side(self, description: Description) -> Any:
+    def _table(self, description: Description) -> StudyTable:
         settings = self.settings
         own = with_recipe(description, self.kit)
         released = self._policy(self.home, solvable=False).columns
-        table = prepared(own, settings["data"], settings.get("query"), released=released)
-        return own_side(description, self.name, table)
+        return prepared(own, settings["data"], settings.get("query"), released=released)
 
     def _opened(self, envelope: bytes) -> tuple[Header, dict[str, Any], list[Message]]:
         header = envelopes.header_of(envelope)
@@ -429,8 +454,9 @@ class SiteEndpoint:
         if (final.coordinator, final.nonce) != (self.signed.coordinator, self.signed.nonce):
             raise DataError("the description is not that of this study")
         first = self.signed.description
-        open_columns = dataclasses.replace(final.description, columns=first.columns)
-        if open_columns != first or (first.columns and final.description != first):
+        open_columns = dataclasses.replace(final.description, columns=first.columns, holdings={})
+        settled = dataclasses.replace(final.description, holdings={})
+        if open_columns != first or (first.columns and settled != first):
             raise DataError("the description was changed after this site had joined")
         if not first.columns and any(
             column != Column(column.kind, levels=column.levels)

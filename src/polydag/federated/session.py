@@ -32,7 +32,7 @@ from polydag.federated.protocol.engine import Federation
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.programs import Local, Program
 from polydag.federated.protocol.site import Site, SiteState
-from polydag.federated.protocol.site_protection import SiteProtection, parts_of
+from polydag.federated.protocol.site_protection import SiteProtection, rows_of_parts
 from polydag.federated.protocol.storage.fingerprint import fingerprint
 from polydag.federated.protocol.storage.resume import run_in_pieces
 from polydag.privacy import differencing, ledger
@@ -152,7 +152,7 @@ def _agreement(
     known = [group for chain in earlier.values() for group in ledger.own_groups(chain)]
     parts: dict[str, tuple[str, ...]] = {}
     for name, local in sites.items():
-        for part in parts_of(local):
+        for part in rows_of_parts(local):
             parts[part] = (*parts.get(part, ()), name)
     agreement = Agreement.default(
         "",

@@ -56,8 +56,8 @@ class Policy:
         The owner keeps the data back: the site joins no study, and says so in the word that also stands for
         too few rows and for small changes of the data.
     min_rows : int
-        With fewer rows the site does not take part. With noise the number of rows does not matter, since a
-        refusal would say something about it.
+        With fewer rows, or fewer in which the same variables were set, the site does not take part. With
+        noise the number of rows does not matter, since a refusal would say something about it.
     min_change : int
         After a change of its data, the site answers without noise only if it has at least this many rows more
         or fewer than before: sums before and after would show the rows in which they differ.

@@ -33,7 +33,7 @@ def load(config: Config) -> Inputs:
     require_links_fit(config)
     if plan.is_time_series and config.missing == "drop":
         raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
-    _require_gaps_fit(plan)
+    require_gaps_fit(plan)
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
     read = read_tables(plan, sha256)
@@ -48,7 +48,7 @@ def load(config: Config) -> Inputs:
     return inputs
 
 
-def _require_gaps_fit(plan: Plan) -> None:
+def require_gaps_fit(plan: Plan) -> None:
     """Refuse, before reading, gaps where a study needs rows without them."""
     from polydag.sources.gaps.moments import ALLOWED, MULTIPLE
 

@@ -15,7 +15,19 @@ NAME = "federation"
 HELP = "Make a study for sites that run apart."
 
 
-@with_study_options("method", "settings", "seed", "site_effects")
+@with_study_options(
+    "method",
+    "settings",
+    "seed",
+    "site_effects",
+    "knowledge",
+    "interventions",
+    "missing",
+    "imputations",
+    "transforms",
+    "discretize",
+    "bootstrap",
+)
 def init(
     *,
     study: Annotated[Path, typer.Argument(help="The coordinator's folder of the study, which is made.")],
@@ -24,9 +36,6 @@ def init(
         Path | None,
         typer.Option("--columns", help="A TOML file with the study's columns, their units and ranges."),
     ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Sites leave out rows with missing values.")
-    ] = False,
     kits: Annotated[
         Path | None, typer.Option("--kits", help="Where the kits are written; beside the study by default.")
     ] = None,
@@ -58,9 +67,7 @@ def init(
     names = column_list(sites)
     config = configured("parties", {**given_options(options), "data": names}).seeded()
     assert isinstance(config, PartiesConfig)
-    description = described(
-        config, None if columns is None else str(columns), "drop" if drop_missing else "error"
-    )
+    description = described(config, None if columns is None else str(columns))
     if transport is Transport.nvflare:
         from polydag.deployment.flare.studies import new_flare_study
 

@@ -36,7 +36,7 @@ from polydag.federated.protocol.messages import (
 )
 from polydag.federated.protocol.programs import Ask, Local
 from polydag.federated.protocol.reasons import REASON, WITHHELD, JoinRefusedError
-from polydag.federated.protocol.site_protection import SiteProtection, study_of
+from polydag.federated.protocol.site_protection import SiteProtection, rows_of_parts, study_of
 from polydag.privacy.ledger import text_of
 
 _MOST_REASONS = 100
@@ -260,9 +260,12 @@ class Site:
         least = self.min_rows
         if self.protection is not None:
             least = max(least, self.protection.policy.min_rows)
-        if self.local.n_rows >= least:
+        parts = rows_of_parts(self.local)
+        part = min(parts, key=lambda own: parts[own])
+        if parts[part] >= least:
             return None
-        return f"It has {self.local.n_rows:g} rows; its owner asks for at least {least} (min_rows)."
+        where = f" in which {part or 'nothing'} was set" if len(parts) > 1 else ""
+        return f"It has {parts[part]:g} rows{where}; its owner asks for at least {least} (min_rows)."
 
     def _asked(self, state: SiteState, message: Message) -> Ask:
         meta = {name: value for name, value in message.meta.items() if name != "task"}

@@ -190,7 +190,7 @@ class SiteProtection:
         """Raise where the data of a site that joins must be kept back, for a reason that depends on them."""
         agreement = Agreement.from_json(memory["agreement"])
         holds = {part for part, holders in agreement.parts.items() if memory["name"] in holders}
-        if holds != set(parts_of(local)):
+        if holds != set(rows_of_parts(local)):
             raise JoinRefusedError(
                 WITHHELD, "The study's list of who has rows under which interventions is wrong about it."
             )
@@ -421,11 +421,11 @@ def derived_version_key(identity: Identity) -> bytes:
     return derive_key(identity.secret, "versions")
 
 
-def parts_of(local: Local) -> list[str]:
-    """The labels of the parts into which a site's data is divided: the sets of intervened variables."""
-    data = local.data
-    regimes = data.parts if isinstance(data, Regimes) else [frozenset[str]()]
-    return [" and ".join(sorted(regime)) for regime in regimes]
+def rows_of_parts(local: Local) -> dict[str, float]:
+    """The rows of each part of a site's data, by its label: the set of intervened variables."""
+    if isinstance(local.data, Regimes):
+        return {" and ".join(sorted(targets)): part.n for targets, part in local.data}
+    return {"": local.n_rows}
 
 
 def with_set(memory: Memory, sites: Sequence[str]) -> Memory:

@@ -92,10 +92,10 @@ class Agreement:
         for part, holders in self.parts.items():
             if len(set(holders)) < min_sites or not set(holders) <= set(self.all_sites):
                 raise UsageError(
-                    f"Only {' and '.join(holders) or 'nobody'} has rows in which {part or 'nothing'} was "
-                    f"set: a sum over fewer than {min_sites} sites shows what these sites add, masked or "
-                    "not. Leave these rows out, or say Privacy(mode='none') (--set privacy=none) to add up "
-                    "in the open."
+                    f"Only {' and '.join(holders) or 'nobody'} {'have' if len(holders) > 1 else 'has'} rows "
+                    f"in which {part or 'nothing'} was set: a sum over fewer than {min_sites} sites shows "
+                    "what these sites add, masked or not. Leave these rows out, or say Privacy(mode='none') "
+                    "(--set privacy=none) to add up in the open."
                 )
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polydag.errors import DataError, DataWarning
 from polydag.sources.gaps.moments import ALLOWED
+from polydag.sources.interface import Source
 from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.data.inputs import Inputs
 from polydag.studies.data.linking import linked_frame, variables
@@ -16,7 +17,7 @@ from polydag.studies.plan import Plan
 
 if TYPE_CHECKING:
     from polydag.data import Kind, Table
-    from polydag.sources import LinkedRows
+    from polydag.sources import InMemory, LinkedRows
 
 
 class StudySource(NamedTuple):
@@ -60,19 +61,34 @@ def _part(plan: Plan, inputs: Inputs, name: str, table: Any) -> Any:
     try:
         if inputs.links is not None:
             return _linked(plan, inputs, name, table)
+        if isinstance(table, Source):  # it is one already
+            return table
         if plan.is_time_series:
             return _with_numbered_series(table, plan.series["realisation"])
-        from polydag.sources.table import N_IMPUTATIONS, InMemory
-
-        if plan.config.missing in ALLOWED:
-            config = plan.config
-            number = config.imputations or N_IMPUTATIONS
-            gaps = InMemory(table, missing=config.missing, n_imputations=number, random_state=config.seed)
-            return _cut(plan, gaps)
-        columns = [name for name in plan.config.intervention_columns if name in table.names]
-        return _cut(plan, InMemory(table, interventions=columns) if columns else table)
+        plain = plan.config.missing not in ALLOWED and not _intervention_columns(plan, table)
+        return _cut(plan, table if plain else in_memory(plan, table))
     except DataError as error:
         raise DataError(str(error) if table.source in str(error) else f"{table.source}: {error}") from None
+
+
+def in_memory(plan: Plan, table: Any, kind: type[InMemory] | None = None) -> InMemory:
+    """A table as a source with the study's ways for missing values and interventions."""
+    from polydag.sources.table import N_IMPUTATIONS, InMemory
+
+    config = plan.config
+    if plan.is_time_series:
+        table = _with_numbered_series(table, plan.series["realisation"])
+    given: dict[str, Any] = {}
+    if config.missing in ALLOWED:
+        number = config.imputations or N_IMPUTATIONS
+        given = {"missing": config.missing, "n_imputations": number, "random_state": config.seed}
+    elif columns := _intervention_columns(plan, table):
+        given = {"interventions": columns}
+    return (kind or InMemory)(table, **given)
+
+
+def _intervention_columns(plan: Plan, table: Any) -> list[str]:
+    return [name for name in plan.config.intervention_columns if name in table.names]
 
 
 def _cut(plan: Plan, table: Any) -> Any:

@@ -69,9 +69,12 @@ def change_problem(earlier: Iterable[Entry], version: str, key: bytes, min_chang
             # column as it was.
             (parts, own), (parts_before, own_before) = now["together"], before["together"]
             changed = changed or (parts == parts_before and own != own_before)
+        selected = now.get("selection", "") != before.get("selection", "")
+        # Values that are the same in few columns do not show that other rows were selected.
+        changed = changed or (selected and now["columns"].keys() != before["columns"].keys())
         if (changed or not common) and abs(_rows(now, key) - _rows(before, key)) < min_change:
-            if not common and _rows(now, key) == _rows(before, key):
-                continue  # other columns of the same number of rows
+            if not (common or selected) and _rows(now, key) == _rows(before, key):
+                continue  # other columns of the same rows
             return (
                 f"Its data has changed since study {entry.study[:8]}, by fewer than {min_change} rows or by "
                 "other values in as many rows: sums before and after would show these rows. Use the data "
