@@ -161,9 +161,21 @@ def test_rows_that_too_few_parties_have_are_not_summed_under_masks() -> None:
     few_rows = [(frame, did if k < 2 else ["none"] * 60) for k, (frame, did) in enumerate(parts)]
     for change in (lambda part: part, labels_of):
         shown = [change(part) for part in few_rows]
-        with pytest.raises(UsageError, match=r"Only h0 and h1 has rows in which (dose|drug|ill) was set"):
+        with pytest.raises(UsageError, match=r"Only h0 and h1 have rows in which (dose|drug|ill) was set"):
             GES().fit(parties_of(shown))
         alike(GES(), parties_of(shown, privacy=Privacy(mode="none"), site_effects="none"), pooled(shown))
+
+
+@pytest.mark.parametrize("change", [lambda part: part, labels_of], ids=["numbers and labels", "labels"])
+def test_a_party_keeps_back_the_rows_of_a_set_of_which_it_has_too_few(change: Any) -> None:
+    rng = np.random.default_rng(11)
+    parts = [clinic(90, rng) for _ in range(3)]
+    frame, did = parts[1]
+    rare = [name if k < 4 or name != "ill" else "none" for k, name in enumerate(["ill"] * 4 + did[4:])]
+    shown = [change(parts[0]), change((frame, rare)), change(parts[2])]
+    GES(max_parents=2).fit(parties_of(shown, min_rows=4))
+    with pytest.raises(DataError, match=r"h1.*4 rows in which ill was set.*at least 5"):
+        GES().fit(parties_of(shown, min_rows=5))
 
 
 def test_numbers_that_were_set_in_all_rows_are_told_by_name() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from polydag.data.table import Kind
 from polydag.errors import UsageError
 from polydag.knowledge import Knowledge
-from polydag.sources.columns.agreement import agreed_kinds
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.task_statistics import common_columns
 from polydag.sources.tasks import Tasks
@@ -42,6 +42,6 @@ def in_context(tasks: Tasks, name: str = "task") -> tuple[InMemory, Knowledge]:
                 f"A context variable needs independent rows without interventions; {task} has none at hand."
             )
         frames.append(as_frame(source.data)[names].assign(**{name: task}))
-    kinds = {**agreed_kinds(tasks, names), name: "discrete"}
+    kinds: dict[str, Kind] = {**tasks.kinds, name: "discrete"}
     whole = InMemory(pd.concat(frames, ignore_index=True), kinds=kinds)
     return whole, Knowledge(tiers=[[name], names])

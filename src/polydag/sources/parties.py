@@ -78,7 +78,8 @@ class Parties(Source):
     privacy : Privacy
         How the sums are protected.
     min_rows : int
-        A party with fewer rows does not take part, and the study stops.
+        A party with fewer rows does not take part, and the study stops. Under interventions it is the least
+        number of rows for each set of variables that were set.
     site_effects : {"means", "none", "means and scales", "random"}
         How parties may differ without making edges. By default in their means: rows are centred within each
         party, which costs one row for each party but the first. Where a test finds that overall spreads
@@ -269,9 +270,10 @@ class Parties(Source):
         found = []
         for _ in range(first.n_imputations):
             parameters = drawn_parameters(stats, rng)
+            streams = zip(sources, rng.spawn(len(sources)), strict=True)  # a party's draws are its own
             own = {
-                party: source.completed(levels, parameters, rng, names=self.names, centred=centred)
-                for party, source in sources.items()
+                party: sources[party].completed(levels, parameters, stream, names=self.names, centred=centred)
+                for party, stream in streams
             }
             found.append(self.with_parties(own))
         return tuple(found)
@@ -391,7 +393,7 @@ class Parties(Source):
 
         def table(columns: tuple[int, ...]) -> Array:
             if not columns:
-                return np.array([float(sum(part.n for part in own.values()))])
+                return np.array([self.n])
             (found,) = self.asked([tuple(labels.index(i) for i in columns)], own, names)
             return np.asarray(found)
 
@@ -409,8 +411,7 @@ class Parties(Source):
             self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=named)))
             return sizes, scatter
 
-        total = sum(part.n for part in own.values()) if labels else self.n
-        whole = replace(mixed.moments, n=float(total), mass=float(total))
+        whole = replace(mixed.moments, n=self.n, mass=self.n)
         numbers = tuple(i for i in range(mixed.d) if i not in labels)
         return CellStats(replace(mixed, moments=whole), PartyCells(table, summed, numbers))
 
@@ -454,12 +455,12 @@ class Parties(Source):
         levels = self.levels(self.names)
         sources: Mapping[str, Any] = self.parties
         rows = for_each_party(sources, lambda source: source.label_rows(levels, self.names))
-        seen = PartyCounts.of({party: own.with_missing() for party, own in rows.items()}, self.asked)
+        seen = PartyCounts.of({party: own.with_missing() for party, own in rows.items()}, self.asked, self.n)
         available = AvailableTables(seen, self.n)
 
         def drawn(model: Network) -> ScaledTables:
             completed = {party: own.completed(model) for party, own in rows.items()}
-            return ScaledTables(PartyCounts.of(completed, self.asked), 1 / DRAWS)
+            return ScaledTables(PartyCounts.of(completed, self.asked, DRAWS * self.n), 1 / DRAWS)
 
         found = expected_counts(available, drawn, max_turns=_TURNS)
         self.gaps_notes = (turns_note(found),)

@@ -53,7 +53,9 @@ class Regimes(Generic[S]):
         sets = [frozenset(str(name) for name in row) for row in targets]
         if len(sets) != len(data):
             raise DataError(f"There are {len(sets)} intervention targets for {len(data)} rows.")
-        pick = data.iloc if hasattr(data, "iloc") else data
+        if hasattr(data, "schema"):
+            data = data.to_pandas()
+        pick = data.iloc if hasattr(data, "iloc") else np.asarray(data)
         where = {key: [i for i, own in enumerate(sets) if own == key] for key in dict.fromkeys(sets)}
         return cls({key: build(pick[rows]) for key, rows in where.items()})
 

@@ -1,0 +1,99 @@
+"""Sites and a coordinator that run apart, with damaged files: refused by name, and no other result."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzzing import cases, mutated, survives
+
+from apart import SITES, begun, tables
+from polydag.deployment.coordinator import CoordinatorEndpoint
+from polydag.deployment.site import SiteEndpoint
+from polydag.errors import DataError
+from polydag.studies.config.shapes import PartiesConfig
+
+NORTH, *OTHERS = SITES
+
+
+class Apart:
+    """A study whose sites have joined and exchanged keys; the question about their rows is on its way."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.copy = folder / "now", folder / "before"
+        self.folder.mkdir()
+        config = PartiesConfig(SITES, method="boss", seed=3)
+        self.files = tables(folder)
+        self.kits, self.joined = begun(self.folder, self.files, config)
+        coordinator = CoordinatorEndpoint(self.folder / "study")
+        assert coordinator.receive(self.joined) == []
+        self.keys = self.answers(coordinator)
+        assert coordinator.receive(self.keys) == []
+        self.asked = [file.content for file in coordinator.questions()]
+        shutil.copytree(self.folder, self.copy)
+        self.replies = self.answers(coordinator)
+        self.graph = self.learned(self.replies)
+
+    def answers(self, coordinator: CoordinatorEndpoint) -> list[bytes]:
+        """What the sites answer to the present questions."""
+        questions = zip(self.kits, coordinator.questions(), strict=True)
+        answers = [SiteEndpoint(kit).receive(question.content) for kit, question in questions]
+        return [answer.content for answer in answers if answer is not None]
+
+    def learned(self, replies: list[bytes]) -> np.ndarray:
+        """The graph of the sums of some answers; raises where it is not finished by them."""
+        coordinator = CoordinatorEndpoint(self.folder / "study")
+        if why := coordinator.receive(replies):
+            raise DataError("; ".join(why))
+        if not coordinator.finished:
+            raise DataError(f"the study waits: {coordinator.refused}")
+        return coordinator.result().graph.adjacency
+
+    def restored(self) -> None:
+        """The folders as they were before the sites were asked about their rows."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.copy, self.folder)
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Apart:
+    """The study, for all tests."""
+    return Apart(tmp_path_factory.mktemp("apart"))
+
+
+def test_damaged_files_on_their_way_are_refused(apart: Apart) -> None:
+    for seed, rng in cases(60):
+        files = [apart.joined, apart.asked, apart.replies][int(rng.integers(3))]
+        damaged = mutated(files[0], rng)
+        if damaged == files[0]:
+            continue
+        apart.restored()
+        coordinator = CoordinatorEndpoint(apart.folder / "study")
+        if files is not apart.asked:
+            assert coordinator.take(damaged), f"seed {seed}"
+            continue
+        with pytest.raises(DataError):
+            survives(lambda damaged=damaged: refused(apart.kits[0], damaged), seed)
+
+
+def refused(kit: Path, question: bytes) -> None:
+    SiteEndpoint(kit).receive(question)
+
+
+@pytest.mark.parametrize("whose", ["kit-north", "home-north", "study"])
+def test_damage_to_own_files_is_noticed_or_changes_nothing(apart: Apart, whose: str) -> None:
+    for seed, rng in cases(40):
+        apart.restored()
+        files = sorted(path for path in (apart.folder / whose).rglob("*") if path.is_file())
+        path = files[int(rng.integers(len(files)))]
+        path.write_bytes(mutated(path.read_bytes(), rng))
+
+        def go_on(seed: int = seed, path: Path = path) -> None:
+            questions = zip(apart.kits, apart.asked, strict=True)
+            answers = [SiteEndpoint(kit).receive(question) for kit, question in questions]
+            found = apart.learned([answer.content for answer in answers if answer is not None])
+            np.testing.assert_array_equal(found, apart.graph, err_msg=f"seed {seed}, {path.name}")
+
+        survives(go_on, seed)

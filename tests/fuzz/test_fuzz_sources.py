@@ -1,0 +1,135 @@
+"""Any learner, with any settings, of any source: an answer that can be used, or a refusal in our words."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from fuzzing import cases, survives
+from random_data import a_learner, data_for
+from sklearn.base import clone
+
+from polydag import (  # fmt: skip
+    BOSS,
+    GES,
+    PC,
+    Bootstrap,
+    EqualVariance,
+    LinkedRows,
+    LinkedRowsDAG,
+    MultitaskDiscovery,
+    Parties,
+    Tasks,
+    simulate,
+)
+from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
+from polydag.sources import InMemory
+
+NUMBERS = ("weights_", "raw_weights_", "frequencies_", "edge_probabilities_")
+TABLES = ("edges_", "pruned_", "history_", "disclosure_", "differences_", "connections_", "relatedness_")
+
+
+def use(fitted: Any) -> None:
+    """What people do with a fitted learner."""
+    for attribute in NUMBERS:
+        value = getattr(fitted, attribute, None)
+        assert value is None or np.isfinite(np.asarray(value, dtype=float)).all(), attribute
+    for attribute in TABLES:
+        assert isinstance(getattr(fitted, attribute, pd.DataFrame()), pd.DataFrame), attribute
+    one = getattr(fitted, "posterior_", None)
+    for posterior in [one] if one is not None else getattr(fitted, "posteriors_", []):
+        edges = posterior.edges.to_numpy(dtype=float)
+        assert ((edges > -1e-9) & (edges < 1 + 1e-9)).all()
+    assert type(fitted).__name__ in repr(fitted)
+    assert fitted._repr_html_()
+    again = pickle.loads(pickle.dumps(fitted))
+    if hasattr(fitted, "graph_"):
+        assert again.graph_ == fitted.graph_
+
+
+def test_any_learner_of_any_data(tmp_path: Path) -> None:
+    answered = 0
+    for seed, rng in cases(25):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+
+        def action(rng: np.random.Generator = rng, folder: Path = folder) -> None:
+            nonlocal answered
+            name, learner = a_learner(rng)
+            data = data_for(name, folder, rng)
+            with warnings.catch_warnings():
+                for ours in (ConvergenceWarning, DataWarning):
+                    warnings.simplefilter("ignore", ours)
+                use(clone(learner).fit(data))
+            answered += 1
+
+        survives(action, seed)
+    assert answered
+
+
+@pytest.fixture(scope="module")
+def labels() -> pd.DataFrame:
+    return (simulate.linear(simulate.dag(4, n_edges=4, random_state=0), n=90, random_state=1) > 0).astype(str)
+
+
+def parties(labels: pd.DataFrame, **settings: Any) -> Parties:
+    return Parties([InMemory(labels[k::3].reset_index(drop=True), **settings) for k in range(3)])
+
+
+@pytest.mark.parametrize(
+    ("learner", "mixed", "interventions"),
+    [
+        (BOSS(), False, None),
+        (PC(), False, None),
+        (BOSS(), False, [["x0"], [], []] * 10),
+        (PC(), False, [["x0"], [], []] * 10),
+        (BOSS(criterion="cg"), True, None),
+        (PC(test="cg"), True, None),
+    ],
+)
+def test_a_result_over_parties_can_be_stored_without_them(
+    labels: pd.DataFrame, learner: Any, mixed: bool, interventions: Any
+) -> None:
+    table = labels.assign(size=np.random.default_rng(0).normal(size=90)) if mixed else labels
+    fitted = clone(learner).fit(parties(table, interventions=interventions))
+    assert pickle.loads(pickle.dumps(fitted)).graph_ == fitted.graph_
+    if not mixed and interventions is None:
+        with pytest.raises(UsageError, match="not stored with a result"):
+            pickle.loads(pickle.dumps(fitted._moments)).tables([(0, 1)])
+
+
+def test_tasks_of_parties_are_pooled_as_their_rows_are(labels: pd.DataFrame) -> None:
+    learner = MultitaskDiscovery(transfer="pool", criterion="bdeu")
+    halves = [labels[:45], labels[45:]]
+    expected = clone(learner).fit(Tasks(halves)).posteriors_[0].edges
+    asked = clone(learner).fit(Tasks([parties(half.reset_index(drop=True)) for half in halves]))
+    np.testing.assert_allclose(asked.posteriors_[0].edges, expected, atol=1e-12)
+
+
+def test_interventions_on_tables_of_arrow(labels: pd.DataFrame) -> None:
+    told = [["x0"], [], []] * 30
+    expected = GES().fit(InMemory(labels, interventions=told)).graph_
+    for container in (pa.Table.from_pandas(labels), pa.RecordBatch.from_pandas(labels)):
+        assert GES().fit(InMemory(container, interventions=told)).graph_ == expected
+    numbers = labels.replace({"True": 1.0, "False": -0.5}).astype(float)
+    numbers += np.random.default_rng(0).normal(size=numbers.shape)
+    expected = GES().fit(InMemory(numbers, interventions=told)).graph_
+    found = GES().fit(InMemory(pa.Table.from_pandas(numbers), interventions=told)).graph_
+    np.testing.assert_array_equal(found.adjacency, expected.adjacency)
+
+
+def test_no_rows_and_labels_are_refused_by_name(labels: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="no rows"):
+        LinkedRows(labels[:0], groups=[])
+    with pytest.raises(DataError, match="no rows to draw"):
+        Bootstrap(EqualVariance(), n_resamples=2).fit(InMemory(np.zeros((0, 2)), blocks=[]))
+    table = labels.assign(size=np.random.default_rng(0).normal(size=90))
+    rows = LinkedRows(table, groups=[row // 3 for row in range(90)], structure="common")
+    with pytest.raises(UsageError, match="learns from numbers, and x0, x1, x2, x3 are labels"):
+        LinkedRowsDAG().fit(rows)
