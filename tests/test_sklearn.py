@@ -106,7 +106,10 @@ LEARNERS: list[tuple[Any, dict[str, str]]] = [
     (TwoTasks(criterion="bge", max_parents=2), GROUPS),
     (TwoParties(lambda_=0.1), GROUPS),
     (InGroups(), {"check_estimators_empty_data_messages": OWN_WORDS}),
-    (RowDecorrelator(structure="common"), SAME_ROWS | {"check_estimators_empty_data_messages": OWN_WORDS}),
+    (
+        RowDecorrelator(structure="common"),
+        SAME_ROWS | GROUPS | {"check_estimators_empty_data_messages": OWN_WORDS},
+    ),
 ]
 
 
