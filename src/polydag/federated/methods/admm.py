@@ -39,12 +39,12 @@ class Admm(Iterative):
         """Eq. (3) for every penalty, then the next constants of the schedule."""
         K, unit = total.n_sites, float(state["unit"])
         mean = total.arrays["parameters"] / K
-        coverage = self.model.sizes(state).coverage
-        limit = self.schedule.max_rounds(coverage)
+        sizes = self.model.sizes(state)
+        limit = self.schedule.max_rounds(sizes.coverage)
         number = len(state["history"]) // len(state["lambdas"]) + 1
         theta, h = state["theta"].copy(), state["h"].copy()
         costs, settled = state["costs"].copy(), state["settled"].copy()
-        rows = []
+        rows, ended = [], True
         for lane, lambda_ in enumerate(state["lambdas"]):
             now = Costs(*(float(value) for value in costs[lane]))
             step = self.model.server_step(
@@ -59,10 +59,13 @@ class Admm(Iterative):
             size = max(float(np.linalg.norm(step.theta)), 1e-300)
             moved = float(np.linalg.norm(step.theta - theta[lane]))
             spread = float(np.sqrt(total.arrays["spread"][lane] / K))
-            seen = RoundSummary(number, spread / size, moved / size, step.h, coverage)
+            dual = moved / size
+            force = dual * now.rho / sizes.typical
+            seen = RoundSummary(number, spread / size, dual, force, step.h, sizes.coverage)
             theta[lane], h[lane] = step.theta, step.h
             costs[lane] = self.schedule.next_costs(now, seen)
             settled[lane] = self.schedule.settled(now, seen)
+            ended = ended and self.schedule.ended(now, seen)
             rows.append(
                 (number, lambda_, now.linear, now.rho, seen.primal, seen.dual, step.h, step.n_nonzero)
             )
@@ -76,7 +79,7 @@ class Admm(Iterative):
             "history": history,
         }
         report(self.label, number, limit, f"parties differ by {max(row[4] for row in rows):.1%}")
-        if settled.all() or number >= limit:
+        if ended or number >= limit:
             return state, None
         return state, self._ask(state, {})
 

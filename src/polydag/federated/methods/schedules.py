@@ -23,11 +23,16 @@ class Costs(NamedTuple):
 
 
 class RoundSummary(NamedTuple):
-    """The state after a round: its number, relative residuals, h; `coverage` as in `Sizes`."""
+    """The state after a round: its number, relative residuals, h; `coverage` as in `Sizes`.
+
+    `dual` is the change of the weights. `force` is that change times ρ2 over the curvature of a party's loss:
+    by how much the weights would move if ρ2 did not hold them.
+    """
 
     round: int
     primal: float
     dual: float
+    force: float
     h: float
     coverage: float
 
@@ -66,6 +71,10 @@ class Schedule(Protocol):
         """Whether the rounds at one value of λ have converged."""
         ...
 
+    def ended(self, now: Costs, seen: RoundSummary) -> bool:
+        """Whether more rounds at one value of λ would change nothing."""
+        ...
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -80,6 +89,8 @@ class Paper:
     rounds: int = 200
     max_inner: int = 1000
     inner_tolerance: float = 1e-7
+    tolerance: float = 0.03
+    frozen: float = 1e-8
 
     def first(self, typical: float, coverage: float) -> Costs:
         """α = 0, ρ1 and ρ2 as given."""
@@ -94,8 +105,12 @@ class Paper:
         )
 
     def settled(self, now: Costs, seen: RoundSummary) -> bool:
-        """Only when ρ2 has grown so large that nothing can change any more."""
-        return max(seen.primal, seen.dual) < 1e-8
+        """When parties agree and weights would stay where they are without ρ2, too."""
+        return max(seen.primal, seen.dual, seen.force) < self.tolerance
+
+    def ended(self, now: Costs, seen: RoundSummary) -> bool:
+        """When ρ2 has grown so large that nothing can change any more."""
+        return max(seen.primal, seen.dual) < self.frozen
 
     def max_rounds(self, coverage: float) -> int:
         """The paper's 200."""
@@ -143,6 +158,10 @@ class Default:
         """At the end of the path, when parties agree and weights no longer change."""
         quiet = max(seen.primal, seen.dual) < self.tolerance
         return self._at_end(now) and quiet and seen.h <= self.acyclic
+
+    def ended(self, now: Costs, seen: RoundSummary) -> bool:
+        """When they have converged."""
+        return self.settled(now, seen)
 
     def _at_end(self, now: Costs) -> bool:
         return now.linear >= 0.999 / self.mu_last

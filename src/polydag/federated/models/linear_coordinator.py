@@ -157,9 +157,10 @@ class LinearCoordinator:
         return (self.d,)
 
     def sizes(self, state: State) -> Sizes:
-        """The size of scaled eigenvalues, from the number of directions that the parties' rows span."""
+        """The size of eigenvalues, from the number of directions that the parties' rows span."""
         rank = max(float(state["rank"][0]), 1.0)
-        return Sizes(self.d / rank, min(rank / (float(state["sites"]) * self.d), 1.0))
+        variance = float(np.mean((state["pooled_scale"] / state["scale"]) ** 2))
+        return Sizes(self.d / rank * variance, min(rank / (float(state["sites"]) * self.d), 1.0))
 
     def powers(self, state: State) -> list[int]:
         """Parameters `s_i W_ij` have the units of column j."""
