@@ -23,6 +23,7 @@ from polydag.learners.posterior.bayesian_discovery import BayesianDiscovery
 from polydag.posterior import exact_posterior, family_table, with_prior
 from polydag.posterior.families import candidates as candidates_module
 from polydag.scores import make_score
+from polydag.sources import InMemory
 
 pytestmark = pytest.mark.portable
 
@@ -183,12 +184,37 @@ def test_cut_into_levels_on_the_way() -> None:
     dag = Graph.from_edges(["a", "b", "c"], [("a", "b"), ("b", "c")])
     frame = simulate.linear(dag, n=600, random_state=0)
     with pytest.raises(DataError, match=r"Column a \(and 2 more\) is continuous.*--discretize quantile:4"):
-        BayesianDiscovery(max_parents=2).fit(frame)
+        BayesianDiscovery(max_parents=2, criterion="bdeu").fit(frame)
     model = BayesianDiscovery(max_parents=2, discretize="quantile:4").fit(frame)
+    assert (model.criterion_, model.notes_) == ("bdeu", ())
     P = model.posterior_.probabilities
     assert (P + P.T)[0, 1] > 0.9
     table = BayesianDiscovery(max_parents=2, discretize="quantile:4").fit(data.from_frame(frame))
     np.testing.assert_allclose(table.posterior_.probabilities, P, atol=1e-12)
+
+
+def test_the_score_is_that_of_the_kinds_of_the_columns(rows: pd.DataFrame) -> None:
+    numbers = np.random.default_rng(0).standard_normal((60, 3))
+    frame = pd.DataFrame(numbers, columns=list("abc"))
+    few = frame.assign(a=np.arange(60) % 4)
+    for data_, criterion, said in (
+        (rows, "bdeu", ""),
+        (frame, "bge", "All columns are numbers: the score is bge."),
+        (numbers, "bge", "All columns are numbers"),
+        (GaussianStats.from_data(frame), "bge", "All columns are numbers"),
+        (few, "dg", "There are numbers and labels: the score is dg"),
+        (data.from_frame(few, kinds={"a": "continuous"}), "bge", "All columns are numbers"),
+    ):
+        model = BayesianDiscovery(max_parents=1).fit(data_)
+        again = BayesianDiscovery(max_parents=1, criterion=criterion).fit(data_)
+        assert model.criterion_ == again.criterion_ == criterion
+        np.testing.assert_array_equal(model.posterior_.probabilities, again.posterior_.probabilities)
+        assert any(note.startswith(said) for note in (*model.notes_, ""))
+        assert not any("the score is" in note for note in again.notes_)
+    holes = frame.mask(np.random.default_rng(1).random(frame.shape) < 0.1)
+    filled = BayesianDiscovery(max_parents=1).fit(InMemory(holes, missing="multiple", n_imputations=2))
+    assert filled.criterion_ == "bge"
+    assert "All columns are numbers: the score is bge." in filled.notes_
 
 
 @pytest.mark.parametrize(
@@ -242,13 +268,15 @@ def test_columns_that_cannot_be_used(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="Column asia has only one level"):
         BayesianDiscovery().fit(rows.assign(asia="yes"))
     with pytest.raises(DataError, match="Column id has 400 levels, more than 64"):
-        BayesianDiscovery().fit(rows.assign(id=range(400)))
+        BayesianDiscovery(criterion="bdeu").fit(rows.assign(id=range(400)))
     with pytest.raises(DataError, match=r"Column id has 400 different labels .*--exclude id"):
         BayesianDiscovery().fit(rows.assign(id=[f"p{i}" for i in range(400)]))
     with pytest.raises(DataError, match="Column asia, row 4: the value is missing"):
         BayesianDiscovery().fit(rows.reindex([0, 1, 2, 1000, 4]))
     with pytest.raises(DataError, match="needs counts of labels"):
-        BayesianDiscovery().fit(GaussianStats.from_data(np.random.default_rng(0).standard_normal((9, 4))))
+        BayesianDiscovery(criterion="bdeu").fit(
+            GaussianStats.from_data(np.random.default_rng(0).standard_normal((9, 4)))
+        )
     with pytest.raises(DataError, match="shape"):
         BayesianDiscovery().fit(np.zeros(5, dtype=int))
 

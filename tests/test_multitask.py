@@ -272,15 +272,30 @@ def test_numbers_are_cut_at_the_same_places_in_all_tasks() -> None:
     dag = simulate.dag(4, n_edges=4, random_state=1)
     tables = [simulate.linear(dag, n=n, random_state=n) + shift for n, shift in ((60, 0.0), (50, 3.0))]
     with pytest.raises(DataError, match=r"Column x0 \(and 3 more\) is continuous, but the score bdeu"):
-        MultitaskDiscovery(max_parents=2).fit(tables)
+        MultitaskDiscovery(max_parents=2, criterion="bdeu").fit(tables)
     model = MultitaskDiscovery(max_parents=2, discretize="quantile:3").fit(tables)
+    assert model.criterion_ == "bdeu"
     whole = pd.concat(tables, ignore_index=True)
     cut = whole.apply(lambda column: pd.qcut(column, 3, labels=False))
     again = MultitaskDiscovery(max_parents=2).fit([cut.iloc[:60], cut.iloc[60:]])
     np.testing.assert_allclose(edges(model), edges(again), atol=1e-12)
     stats = [GaussianStats.from_data(table).standardized() for table in tables]
-    bge = [edges(MultitaskDiscovery(criterion="bge", max_parents=2).fit(data)) for data in (tables, stats)]
-    np.testing.assert_allclose(bge[0], bge[1], atol=1e-10)
+    bge = [MultitaskDiscovery(max_parents=2).fit(data) for data in (tables, stats)]
+    assert {model.criterion_ for model in bge} == {"bge"}
+    np.testing.assert_allclose(edges(bge[0]), edges(bge[1]), atol=1e-10)
+    assert all("All columns are numbers: the score is bge." in model.notes_ for model in bge)
+
+
+def test_whole_numbers_have_the_kind_that_the_rows_of_all_tasks_ask_for() -> None:
+    """Four rows with three values would be numbers on their own, and columns may be named by numbers."""
+    rng = np.random.default_rng(0)
+    few, many = (pd.DataFrame(rng.integers(0, 3, (n, 3))) for n in (4, 40))
+    few.iloc[:3] = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+    model = MultitaskDiscovery(max_parents=1).fit([few, many])
+    assert (model.criterion_, set(model.kinds_.values())) == ("bdeu", {"discrete"})
+    more = many.assign(**{"3": rng.standard_normal(40)})
+    mixed = MultitaskDiscovery(max_parents=1).fit([few.assign(**{"3": [0.5, 1.0, 0.1, 2.0]}), more])
+    assert (mixed.criterion_, list(mixed.kinds_.values())) == ("dg", [*["discrete"] * 3, "continuous"])
 
 
 def test_knowledge_holds_in_every_task() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polydag.errors import DataWarning, UsageError
 from polydag.studies.automatic import by_data
@@ -109,15 +109,14 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
 
     config, reason = by_data(config.seeded(), inputs)
     plan = plan_of(config)
-    changes, chosen = _score_for(plan, inputs)
-    learner = plan.make(inputs.knowledge, **changes)
+    learner = plan.make(inputs.knowledge)
     source = source_of(plan, inputs)
     with computing_on(config.cluster):
         model, warned = fitted(learner, source.data, inputs.source)
         found = findings_of(model, source.data)
         if config.bootstrap:
             found = found.with_more(bootstrap.findings(model, learner, source.data, plan.config))
-    settings = overlaid(overlaid(plan.settings, changes), found.settings)
+    settings = overlaid(plan.settings, found.settings)
     return Result(
         config=dataclasses.replace(
             plan.config, data=tuple(map(public, config.data)), settings=recorded(settings)
@@ -131,7 +130,6 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
                 (
                     *inputs.notes,
                     *reason,
-                    *chosen,
                     *_idle_jobs(plan),
                     *source.notes,
                     *found.first_notes,
@@ -153,24 +151,6 @@ def run(config: Config, inputs: Inputs | None = None) -> Result:
         pictures=found.pictures,
         kinds=found.kinds,
     )
-
-
-def _score_for(plan: Plan, inputs: Inputs) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The score of posteriors by the kinds of the columns, where none is given and none are cut."""
-    from polydag.studies.data.sources import contents
-
-    given = plan.known.named(plan.config.settings)
-    if not plan.method.probabilities or "criterion" in given or plan.config.discretize is not None:
-        return {}, ()
-    found = contents(plan, inputs)
-    if found == "mixed":
-        return {"criterion": "dg"}, (
-            "There are numbers and labels: the score is dg, the degenerate Gaussian. For a score of labels, "
-            "cut the numbers into levels with --discretize.",
-        )
-    if found == "labels":
-        return {}, ()
-    return {"criterion": "bge"}, ("All columns are numbers: the score is bge.",)
 
 
 def _idle_jobs(plan: Plan) -> tuple[str, ...]:

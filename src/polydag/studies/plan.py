@@ -72,14 +72,14 @@ class Plan:
 
         return Privacy(**self.settings["privacy"]) if "privacy" in self.settings else None
 
-    def make(self, knowledge: Knowledge | None, **changes: Any) -> Any:
-        """The learner, with `changes` to its settings."""
+    def make(self, knowledge: Knowledge | None) -> Any:
+        """The learner."""
         config = self.config
         own: dict[str, Any] = {**self.method.fixed}
         for name, default in self.parameters.items():
             if name in own:
                 continue
-            value = {**self.settings, **changes}.get(name, default)
+            value = self.settings.get(name, default)
             own[name] = default.replaced(**value) if isinstance(default, Settings) else value
         own |= {"knowledge": knowledge} if knowledge is not None else {}
         given = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import pandas as pd
@@ -13,6 +13,7 @@ from polydag.errors import ConvergenceWarning, UsageError
 from polydag.graph import Graph
 from polydag.knowledge import Knowledge, Masks, joined, knowledge_masks
 from polydag.learners.base import StructureLearner
+from polydag.learners.posterior.criterion import chosen_criterion, criterion_notes, posterior_score
 from polydag.parameters import Constraint, Either, Instance, number, one_of, optional, whole
 from polydag.posterior import edge_probabilities, exact_posterior, mcmc_posterior, with_prior
 from polydag.posterior.dags import exact_uniform
@@ -28,10 +29,8 @@ from polydag.posterior.probabilities import Posterior
 from polydag.scores import AUTO, Score, ScoreName, kind_of, resolve
 from polydag.sources.checked import discrete_counts, scored_statistics, used_kinds
 from polydag.sources.columns.labels import labelled
-from polydag.sources.interface import Contents, Source
+from polydag.sources.interface import Source
 from polydag.sources.table import InMemory
-from polydag.sources.tasks import Tasks
-from polydag.stats.regimes import standardized
 
 # Parameters that all learners of posteriors share.
 POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
@@ -46,25 +45,6 @@ POSTERIOR_CONSTRAINTS: Mapping[str, Constraint] = {
     "memory": optional(number(above=0.0)),
     "chains": Instance(Chains, "a polydag.Chains"),
 }
-_USUAL: Mapping[Contents, str] = {"numbers": "bge", "labels": "bdeu", "mixed": "dg"}
-
-
-def chosen_criterion(settings: Any, source: Source | Tasks) -> str:
-    """The score of a learner of posteriors; "auto" is decided by what the columns hold."""
-    if settings.criterion != AUTO:
-        return str(settings.criterion)
-    return _USUAL["labels" if settings.discretize is not None else source.contents]
-
-
-def posterior_score(settings: Any, stats: Any, *, as_given: bool = False) -> Score:
-    """The score of some statistics, with the options of a learner of posteriors.
-
-    Numbers are standardised where the score's prior has a scale, unless they are taken as given.
-    """
-    spec = resolve(settings.criterion_, kind_of(settings.criterion_) or "numbers")
-    sizes = spec.taken(equivalent_sample_size=settings.equivalent_sample_size)
-    own = standardized(stats) if spec.standardised and not as_given else stats
-    return spec.make(own, **{**sizes, **(settings.criterion_options or {})})
 
 
 class BayesianDiscovery(StructureLearner):
@@ -74,8 +54,8 @@ class BayesianDiscovery(StructureLearner):
     ----------
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
-        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns. The tasks paper uses "k2",
-        which claims directions that the rows do not determine.
+        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns, and "bdeu" where numbers
+        are cut into levels. The tasks paper uses "k2", which claims directions that the rows leave open.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -119,6 +99,8 @@ class BayesianDiscovery(StructureLearner):
 
     Attributes
     ----------
+    criterion_ : str
+        The score that was used, where `criterion="auto"` left it open.
     posterior_ : Posterior
         `posterior_.edges`, `posterior_.parents(name)`, `posterior_.graph(threshold)`, and more.
     best_graph_ : Graph
@@ -227,8 +209,13 @@ class BayesianDiscovery(StructureLearner):
         masks = certain_edges(known, edge_prior, stats.names)
         self._finish(self._table(posterior_score(self, stats), masks, edge_prior), masks)
 
+    def _fit_completed(self, completed: Sequence[Source]) -> None:
+        super()._fit_completed(completed)
+        self.criterion_ = self.completed_[0].criterion_
+
     def _statistics(self, source: Source) -> Any:
         self.criterion_ = chosen_criterion(self, source)
+        self.notes_ = criterion_notes(self)
         kind = kind_of(self.criterion_)
         if kind in ("numbers", "mixed"):
             self.kinds_ = used_kinds(source, kind)

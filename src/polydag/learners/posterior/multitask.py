@@ -16,11 +16,8 @@ from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
 from polydag.knowledge import Knowledge, Masks, knowledge_masks
 from polydag.learners.base import StructureLearner
-from polydag.learners.posterior.bayesian_discovery import (
-    POSTERIOR_CONSTRAINTS,
-    chosen_criterion,
-    posterior_score,
-)
+from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS
+from polydag.learners.posterior.criterion import chosen_criterion, criterion_notes, posterior_score
 from polydag.learners.posterior.power import found_share
 from polydag.learners.posterior.task_scores import TaskScores
 from polydag.parameters import Constraint, Instance, one_of
@@ -82,8 +79,8 @@ class MultitaskDiscovery(StructureLearner):
         How similar tasks are assumed to be, for "family" and "theorem1".
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
-        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns. The tasks paper uses "k2",
-        which claims directions that the rows do not determine.
+        "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns, and "bdeu" where numbers
+        are cut into levels. The tasks paper uses "k2", which claims directions that the rows leave open.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -119,6 +116,8 @@ class MultitaskDiscovery(StructureLearner):
     ----------
     tasks_ : tuple of str
         The tasks, in order.
+    criterion_ : str
+        The score that was used, where `criterion="auto"` left it open.
     n_rows_ : dict
         The number of rows of each task.
     posteriors_ : list of Posterior
@@ -173,6 +172,7 @@ class MultitaskDiscovery(StructureLearner):
     }
 
     tasks_: tuple[str, ...]
+    criterion_: str
     posteriors_: list[Posterior]
     graphs_: list[Graph]
     differences_: pd.DataFrame
@@ -372,6 +372,7 @@ class MultitaskDiscovery(StructureLearner):
 
     def _statistics(self, tasks: Tasks) -> list[Any]:
         self.criterion_ = chosen_criterion(self, tasks)
+        self.notes_ = criterion_notes(self)
         kind = kind_of(self.criterion_) or "numbers"
         self.kinds_ = used_kinds(tasks, kind)
         if kind == "labels":

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from polydag.arrays import Index
 from polydag.computing.progress import report
-from polydag.learners.posterior.bayesian_discovery import chosen_criterion
+from polydag.learners.posterior.criterion import chosen_criterion
 from polydag.learners.posterior.multitask import MultitaskDiscovery
 from polydag.posterior.probabilities import either_way
 from polydag.scores import kind_of

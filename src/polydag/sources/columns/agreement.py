@@ -51,7 +51,11 @@ def agreed_kinds(
 
 def _kind_in_all_rows(column: str, tables: Sequence[InMemory]) -> Kind:
     """The kind of a column of numbers over the rows of several tables."""
-    parts = [table.frame[column].to_numpy(dtype=float) for table in tables if column in table.names]
+    parts = [
+        table.frame.iloc[:, table.names.index(column)].to_numpy(dtype=float)
+        for table in tables
+        if column in table.names
+    ]
     return "discrete" if has_few_whole_numbers(np.concatenate(parts)) else "continuous"
 
 

@@ -145,23 +145,3 @@ def linked_parts(source: Any) -> dict[str, LinkedRows]:
     if not isinstance(parts, Mapping):
         return {}
     return {name: part for name, part in parts.items() if isinstance(part, LinkedRows)}
-
-
-def contents(plan: Plan, inputs: Inputs) -> str:
-    """Whether the variables are numbers, labels, or both."""
-    from polydag.sources import as_source
-
-    found: set[str] = set()
-    for table in inputs.tables.values():
-        if inputs.links is not None:
-            own = variables(plan.config, table.names)
-            assert hasattr(table, "frame")  # linked rows are not streamed
-            words = any(table.frame[name].dtype.kind not in "iufb" for name in own)
-            told = any(plan.config.kinds.get(name) == "discrete" for name in own)
-            found |= {"continuous", "discrete"} if words or told else {"continuous"}
-            continue
-        kinds = as_source(table).kinds
-        found |= {kinds[name] for name in variables(plan.config, tuple(kinds))}
-    if len(found) == 2:
-        return "mixed"
-    return "labels" if found == {"discrete"} else "numbers"

@@ -20,15 +20,28 @@ _LIKELY_SETS = 0.001  # parent sets below this probability are not written down
 
 def findings(model: Any, source: Any) -> Findings:
     """Of a learner with one posterior; what "auto" chose is recorded, since it depends on the machine."""
-    if not hasattr(model, "posterior_"):
+    learner = getattr(model, "learner_", model)  # of linked rows, learned in turns
+    if not hasattr(learner, "posterior_"):
         return Findings()
+    if learner is not model:
+        return scored_by(learner)
     found: Posterior = model.posterior_
-    return Findings(
+    own = Findings(
         notes=undirected(model.graph_),
         settings={"method": found.method},
         confidence=getattr(model, "confidence_", found.confidence),
         tables={"posterior": edge_table(found), **parent_tables(found), **traces_table(found)},
     )
+    return scored_by(model).with_more(own)
+
+
+def scored_by(learner: Any) -> Findings:
+    """Which score a posterior rests on."""
+    from polydag.learners.posterior.criterion import criterion_notes
+
+    if not hasattr(learner, "criterion_"):  # a registered learner of probabilities may have no score
+        return Findings()
+    return Findings(first_notes=criterion_notes(learner), settings={"criterion": learner.criterion_})
 
 
 def traces_table(posterior: Posterior, suffix: str = "") -> dict[str, pd.DataFrame]:

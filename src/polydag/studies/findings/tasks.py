@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polydag.confidence import Confidence
 from polydag.posterior.transfer.differences import JOINT, POOLED, PRODUCT
 from polydag.studies.findings.interface import Findings
-from polydag.studies.findings.posterior import LIKELY, edge_table, listed, traces_table, undirected
+from polydag.studies.findings.posterior import LIKELY, edge_table, listed, scored_by, traces_table, undirected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def findings(model: Any, source: Any) -> Findings:
         f"{task} ({table.n:.0f} rows, {graph.n_edges} edge{'' if graph.n_edges == 1 else 's'})"
         for (task, table), graph in zip(source.items(), model.graphs_, strict=True)
     )
-    return Findings(
+    own = Findings(
         first_notes=(f"Tasks: {sizes}.",),
         notes=_sentences(model, source),
         settings={"method": model.posteriors_[0].method},
@@ -45,6 +45,7 @@ def findings(model: Any, source: Any) -> Findings:
         documents=_graphs(model),
         pictures=_pictures(model),
     )
+    return scored_by(model).with_more(own)
 
 
 def file_names(tasks: tuple[str, ...]) -> list[str]:
