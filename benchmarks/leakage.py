@@ -37,6 +37,7 @@ from scipy.optimize import least_squares
 
 from polydag import simulate
 from polydag.federated import Federation
+from polydag.federated.party_data.triangles import symmetric
 from polydag.federated.protocol.messages import CONTRIBUTION, Arrays, Message
 from polydag.federated.protocol.storage import resume as resuming
 from polydag.federated.protocol.sums import SecureSum, narrow_of
@@ -147,6 +148,7 @@ def from_moments(ear: Listening, centre: np.ndarray) -> list[np.ndarray]:
         n, sums, scatter = (read(answer, f"{name}[]") for name in ("rows", "sums", "scatter"))
         if n is not None and sums is not None and scatter is not None:
             shift = np.outer(sums, centre)
+            scatter = symmetric(scatter, D)
             found.append((scatter - shift - shift.T + n[0] * np.outer(centre, centre)) / (K * N))
     return found
 

@@ -62,11 +62,10 @@ def test_any_learner_of_any_data(tmp_path: Path) -> None:
         def action(rng: np.random.Generator = rng, folder: Path = folder) -> None:
             nonlocal answered
             name, learner = a_learner(rng)
-            data = data_for(name, folder, rng)
             with warnings.catch_warnings():
                 for ours in (ConvergenceWarning, DataWarning):
                     warnings.simplefilter("ignore", ours)
-                use(clone(learner).fit(data))
+                use(clone(learner).fit(data_for(name, folder, rng)))
             answered += 1
 
         survives(action, seed)

@@ -559,9 +559,8 @@ class Parties(Source):
         if self.privacy.epsilon is not None:
             raise UsageError("As tasks, parties show their own statistics; that has no differential privacy.")
         warnings.warn(
-            f"As tasks, the statistics of each of the {len(self.parties)} parties leave it in the open: "
-            "means and "
-            "covariances, or the counts that the learner asks for.",
+            "As tasks, the statistics of every party leave it in the open: means and covariances, or the "
+            "counts that the learner asks for.",
             DataWarning,
             stacklevel=2,
         )

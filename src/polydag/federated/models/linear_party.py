@@ -29,7 +29,6 @@ from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Ask, State
 from polydag.stats import GaussianStats, Regimes
 
-_FEW = 5  # rows, below which a standard deviation says nothing about units
 _CONSTANTS = {"group": "d", "centre": "gd", "rows": "g", "scale": "d"}
 
 
@@ -127,7 +126,7 @@ class LinearParty:
 
     def notes(self, state: State, arrays: Arrays) -> list[str]:
         """Columns whose scale here is far from that elsewhere."""
-        if "log_scales" not in arrays or self.n_rows < _FEW:
+        if "log_scales" not in arrays:
             return []
         if arrays["log_scales"].shape != (3, len(self.names)):
             return ["the other parties' scales could not be read, so units were not compared."]

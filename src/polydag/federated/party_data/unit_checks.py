@@ -28,6 +28,7 @@ CONVERSIONS = {
     365.25: "days and years",
     1000.0: "milli- and whole units",
 }
+FEW = 5  # rows, below which a standard deviation says nothing about units
 _NEAR = 0.2  # on the scale of logarithms: standard deviations are estimates
 _CHANCE = 3.0
 _REMEDY = "Convert where they differ (--rescale FILE:COLUMN=FACTOR), or use site_effects='means and scales'."
@@ -43,9 +44,9 @@ def without_rounding(deviations: Array, means: Array) -> Array:
 def log_scales(n: float, deviations: Array) -> Array:
     """A party's contribution: rows, rows times log scale and times its square; zero for constant columns.
 
-    Rows and scales are rounded coarsely.
+    Rows and scales are rounded coarsely. A party with few rows adds nothing.
     """
-    varies = deviations > 0
+    varies = (deviations > 0) & (n >= FEW)
     logs = np.log(coarse(np.where(varies, deviations, 1.0)))
     return np.asarray(coarse(n) * np.array([varies, logs, logs**2], dtype=float))
 
@@ -55,6 +56,8 @@ def other_units(names: tuple[str, ...], own: Array, summed: Array, n: float) -> 
 
     Where that is so for most columns, one note is about all of them.
     """
+    if n < FEW:
+        return []
     rows, logs, squares = summed
     own = coarse(own)  # as in the sum
     mean = logs / np.maximum(rows, 1.0)

@@ -31,7 +31,7 @@ from polydag.federated.protocol.messages import (
 from polydag.federated.protocol.programs import Ask, Local
 from polydag.federated.protocol.reasons import WITHHELD, JoinRefusedError
 from polydag.federated.protocol.storage.versions import change_problem, data_version, selection_problem
-from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of
+from polydag.federated.protocol.sums import PADS, SecureSum, narrow_of, resolution_problem
 from polydag.privacy import differencing, ledger
 from polydag.privacy.dp.accounting import require_within
 from polydag.privacy.ledger import DATA, GROUP, SUM, VERSION, Entry
@@ -194,6 +194,9 @@ class SiteProtection:
             raise JoinRefusedError(
                 WITHHELD, "The study's list of who has rows under which interventions is wrong about it."
             )
+        deviations = getattr(local, "deviations", None)  # of a party that sums squares of its numbers
+        if deviations and (why := resolution_problem(local.names, local.n_rows, deviations())):
+            raise JoinRefusedError(WITHHELD, why)
         if why := change_problem(self.earlier, version, self._version_key, self.policy.min_change):
             raise JoinRefusedError(WITHHELD, f"{why}.")
         if why := selection_problem(self.earlier, version, self.policy.selections):

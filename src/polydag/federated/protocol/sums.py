@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from polydag.arrays import Array
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.privacy.masking.ring import NARROW, WIDE, Ring, Words
@@ -20,6 +21,7 @@ from polydag.privacy.masking.ring import NARROW, WIDE, Ring, Words
 Contributions = Mapping[str, Arrays]
 PADS = "pads"  # beside the numbers of a sum that can be opened: see `polydag.privacy.masking.site`
 _POWERS = range(-300, 301)
+_DIGITS = 1e10  # to which a column's sum of squares must be resolved
 
 
 def total(received: Contributions, all_sites: Iterable[str]) -> dict[str, AnyArray]:
@@ -32,6 +34,20 @@ def total(received: Contributions, all_sites: Iterable[str]) -> dict[str, AnyArr
             else:
                 result[name] = array.astype(float)
     return result
+
+
+def resolution_problem(names: Sequence[str], n: float, deviations: Array) -> str | None:
+    """Why columns with these standard deviations over n rows would lose digits in a masked sum."""
+    squares = n * deviations**2
+    lost = np.flatnonzero((deviations > 0) & (squares < _DIGITS * WIDE.resolution))
+    if not lost.size:
+        return None
+    digits = math.floor(-math.log10(WIDE.resolution))
+    return (
+        f"Column {names[lost[0]]} varies by so little that its squares would be lost in sums under masks, "
+        f"which keep {digits} digits after the point. Use units in which its numbers are larger, the same at "
+        "every site."
+    )
 
 
 Narrow = Mapping[str, Sequence[int]]

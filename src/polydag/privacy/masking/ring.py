@@ -7,6 +7,7 @@ the other terms are, and it is exact: adding rounded terms loses nothing more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,9 +74,9 @@ class Ring:
         if place and values.shape[-1] == len(columns):
             at = f"{name} of column {columns[place[-1]]}"
         return DataError(
-            f"{at} cannot be added under masks: over {parties} sites a number must be finite and below "
-            f"{self.bound(parties):.3g} in magnitude. Use the same units for the column at every site, and "
-            "larger ones."
+            f"{at} cannot be added under masks: sums over {parties} sites, such as sums of squares, take "
+            f"numbers up to 10^{math.floor(math.log10(self.bound(parties)))}. Use units in which the "
+            "column's numbers are smaller, the same at every site."
         )
 
     def decode(self, words: Words) -> Array:
