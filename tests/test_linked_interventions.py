@@ -150,8 +150,9 @@ def test_the_correlation_is_that_of_the_rows_in_which_nothing_was_set() -> None:
     np.testing.assert_allclose(found.column_correlations, own.column_correlations, atol=1e-3)
 
 
-def test_directions_that_observation_alone_does_not_give() -> None:
-    for seed in range(6):
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.slow)])
+def test_directions_that_observation_alone_does_not_give(seeds: range) -> None:
+    for seed in seeds:
         data = trial(10 + seed)
         observed = data.assign(what="none")[data["what"] == "none"].reset_index(drop=True)
         assert edges(GES().fit(linked(observed))) == {"x -- y", "y -- z"}

@@ -10,7 +10,9 @@ from polydag.arrays import Array, Mask
 from polydag.rows.likelihood.restricted import Columns
 from polydag.rows.likelihood.whitening import Whitening
 
-_TOLERANCE = 1e-4  # of a parameter, and of the deviance
+_TOLERANCE = 1e-5  # of a single parameter
+_PRECISION, _STEP = 1e-9, 1e-6  # relative, of the deviance; and of a parameter, for derivatives
+_OUTSIDE = 1e6  # above the deviance of a start, where Σ is not positive definite
 
 
 def best_parameters(
@@ -22,9 +24,10 @@ def best_parameters(
 ) -> Array:
     """The parameters with the lowest deviance of the scored columns.
 
-    One parameter is found by bounded search, several by the simplex method from each start.
+    One parameter is found by bounded search, several by L-BFGS-B from each start: likelihoods of decaying
+    correlations have narrow valleys along the bounds, where the simplex method stops early.
     """
-    from scipy.optimize import minimize, minimize_scalar
+    from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 
     def deviance(theta: Array) -> float:
         return float(columns.deviances(family(theta))[scored].sum())
@@ -34,17 +37,23 @@ def best_parameters(
             lambda value: deviance(np.array([value])),
             bounds=bounds[0],
             method="bounded",
-            options={"xatol": _TOLERANCE / 10},
+            options={"xatol": _TOLERANCE},
         )
         return np.array([float(single.x)])
-    found = [
-        minimize(
-            deviance,
+
+    def from_start(start: Sequence[float]) -> OptimizeResult:
+        wall = deviance(np.array(start)) + _OUTSIDE
+
+        def bounded(theta: Array) -> float:
+            return min(deviance(theta), wall)
+
+        return minimize(
+            bounded,
             np.array(start),
-            method="Nelder-Mead",
+            method="L-BFGS-B",
             bounds=list(bounds),
-            options={"xatol": _TOLERANCE, "fatol": _TOLERANCE, "maxiter": 150 * len(bounds)},
+            options={"ftol": _PRECISION, "eps": _STEP},
         )
-        for start in starts
-    ]
+
+    found = [from_start(start) for start in starts]
     return np.asarray(min(found, key=lambda each: float(each.fun)).x, dtype=float)
