@@ -61,6 +61,15 @@ def test_a_suspicion_names_its_option(change: object, words: str) -> None:
     assert words in said(change(clean()))  # type: ignore[operator]
 
 
+def test_amounts_that_are_mostly_zero_are_left_as_they_are() -> None:
+    rows = clean()
+    amount = np.exp(rows["st"] * 4)
+    mostly = said(rows.assign(gain=amount.where(rows.index % 5 == 0, 0)))
+    assert "is 0 in 160 of 200 rows, and far from Gaussian -> leave it as it is" in mostly
+    assert "--transform" not in mostly
+    assert "--transform gain=log" in said(rows.assign(gain=amount.where(rows.index % 5 > 0, 0)))
+
+
 def test_tables_that_differ_in_units_or_spelling() -> None:
     first, second = clean(), clean(seed=1)
     second["chol"] /= 38.67
@@ -70,6 +79,40 @@ def test_tables_that_differ_in_units_or_spelling() -> None:
     assert "'F' = 'female'" in said(first, second)
     assert written_differently(["F", "M", " m", "female"]) == [["M", " m"], ["F", "female"]]
     assert written_differently(["low", "mid", "high"]) == []
+
+
+@pytest.mark.parametrize("factor", [2.205, 2.54, 3.281, 18.02, 38.67, 0.001])
+def test_a_column_in_other_units_is_found_with_the_option_that_converts_it(factor: float) -> None:
+    rng = np.random.default_rng(77)
+    first, second = (clean(seed=seed).assign(height=rng.normal(170, 10, 200)) for seed in (0, 1))
+    words = said(first, second.assign(height=second["height"] / factor))
+    assert f"--rescale 'Table {2 if factor > 1 else 1}:height={max(factor, 1 / factor):g}'" in words
+
+
+def test_amounts_that_differ_without_other_units_are_not_said_to_have_some() -> None:
+    rng = np.random.default_rng(2)
+    for factor in (0.4, 1.3, 2.2, 3.0):
+        first, second = (clean(seed=seed).assign(crp=np.exp(rng.normal(size=200))) for seed in (0, 1))
+        assert "--rescale" not in said(first, second.assign(crp=factor * second["crp"]))
+        older = second.assign(rate=second["rate"] + 60, chol=second["chol"] * factor**0.3)
+        assert "--rescale" not in said(first, older)
+
+
+def test_tables_with_other_columns_kinds_and_labels() -> None:
+    first, second = clean(), clean(seed=1)
+    assert "--columns chol,rate,ward" in said(first, second.rename(columns={"st": "depression"}))
+    assert "matched by their names" in said(first, second[["ward", "chol", "rate", "st"]])
+    words = said(first.assign(stage=first.index % 3), second.assign(stage=second["st"]))
+    assert "--kind stage=continuous or --kind stage=discrete" in words
+    sexes = [table.assign(sex=np.where(table["ward"] == "a", "F", "M")) for table in (first, second)]
+    sexes[1]["sex"] = sexes[1]["sex"].str.lower()
+    assert "--recode sex:f=F --recode sex:m=M" in said(*sexes)
+
+
+def test_copies_and_sums_are_left_out_by_an_option() -> None:
+    rows = clean()
+    assert "--exclude twin" in said(rows.assign(twin=rows["chol"]))
+    assert "--exclude both" in said(rows.assign(both=rows["chol"] + rows["rate"]))
 
 
 def test_columns_that_are_to_be_left_out_are_in_no_tier() -> None:

@@ -153,7 +153,7 @@ def _names_rows(name: str) -> bool:
 
 def _codes(table: Table, name: str) -> Iterator[Finding]:
     """A spike at a usual code that lies outside of the other values."""
-    values = _finite(table.frame[name])
+    values = finite(table.frame[name])
     for code in _CODES:
         hit = values == code
         count, others = int(hit.sum()), values[~hit]
@@ -177,7 +177,7 @@ def _code_among_labels(table: Table, name: str) -> Iterator[Finding]:
     column = table.frame[name]
     if column.dtype.kind not in "iuf":
         return
-    levels = np.unique(_finite(column))
+    levels = np.unique(finite(column))
     for code in (code for code in _CODES if code in levels and code != 0):
         others = levels[levels != code]
         if len(others) >= 2 and (code < others.min() - 1 or code == -1 or code > others.max() + 2):
@@ -213,7 +213,7 @@ def _spellings(table: Table, name: str) -> Iterator[Finding]:
 
 def _two_units(table: Table, name: str) -> Iterator[Finding]:
     """Positive values in two clusters whose medians differ by a usual factor between units."""
-    values = _finite(table.frame[name])
+    values = finite(table.frame[name])
     if (values < 0).any():
         return  # no amounts in units
     values = np.sort(values[values > 0])
@@ -240,8 +240,13 @@ def _two_units(table: Table, name: str) -> Iterator[Finding]:
 
 def usual_factor(ratio: float) -> str:
     """The units between which a ratio of scales is usual; empty for others."""
-    near = [words for factor, words in FACTORS.items() if abs(np.log(ratio / factor)) < np.log(1.2)]
-    return near[0] if near else ""
+    near = nearest_factor(ratio)
+    return FACTORS[near] if abs(np.log(ratio / near)) < np.log(1.2) else ""
+
+
+def nearest_factor(ratio: float) -> float:
+    """The usual factor between units that comes closest to a ratio of scales."""
+    return min(FACTORS, key=lambda factor: abs(float(np.log(ratio / factor))))
 
 
 def _near_duplicates(table: Table) -> Iterator[Finding]:
@@ -287,7 +292,8 @@ def _order(table: Table) -> Iterator[Finding]:
         )
 
 
-def _finite(column: pd.Series[Any]) -> Array:
+def finite(column: pd.Series[Any]) -> Array:
+    """The finite values of a column."""
     values = column.to_numpy(dtype=float)
     return np.asarray(values[np.isfinite(values)])
 

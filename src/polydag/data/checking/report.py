@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polydag.data.checking.between_tables import findings_between
 from polydag.data.checking.cost_estimates import Estimate, estimates
 from polydag.data.checking.findings import SEVERITIES, Finding, Severity
 from polydag.data.checking.hints import hints
-from polydag.data.checking.rules import (
-    ColumnSummary,
-    column_findings,
-    findings_between,
-    summarise,
-    table_findings,
-)
+from polydag.data.checking.rules import ColumnSummary, column_findings, summarise, table_findings
 from polydag.data.reading import from_frame
 from polydag.data.table import Kind, Table
 from polydag.data.written_numbers import UnreadableColumnError

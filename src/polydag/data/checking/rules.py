@@ -1,4 +1,4 @@
-"""The rules of `check`: problems in one column, in one table, or between two tables.
+"""The rules of `check`: problems in one column or in one table.
 
 Varsortability (Reisach, Seiler and Weichwald 2021) needs the true graph. Without it, the spread of the
 columns' scales and the rank correlation of variance and predictability (R²) show how much a method that
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polydag.data.checking.findings import Finding
-from polydag.data.checking.hints import usual_factor, written_differently
 from polydag.data.checking.quality import constant_columns, dependent_columns, identical_columns
 from polydag.data.discretize import MAX_LEVELS
 from polydag.data.kinds import MAX_LEVELS as FEW
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
 SCALE_SPREAD = 3.0
 _TWO = re.compile(r"\d+([.,]\d+)?\s*[/-]\s*\d+([.,]\d+)?")
-SCALE_RATIO_BETWEEN_TABLES = 5.0
+_SCALE_FREE = "a method that does not depend on them (--method auto, boss, ges or pc)"
+_MOSTLY_ZERO = 0.5  # of rows, from which an amount is not transformed
 
 
 class ColumnSummary(NamedTuple):
@@ -52,7 +52,7 @@ def summarise(table: Table, name: str) -> ColumnSummary:
     distinct = int(column.nunique())
     if table.kinds[name] == "discrete":
         return ColumnSummary(
-            table.source, name, "discrete", missing, 0, distinct, None, None, _levels(column)[:MAX_LEVELS]
+            table.source, name, "discrete", missing, 0, distinct, None, None, levels_of(column)[:MAX_LEVELS]
         )
     values = column.to_numpy(dtype=float)
     infinite = int(np.isinf(values).sum())
@@ -62,7 +62,7 @@ def summarise(table: Table, name: str) -> ColumnSummary:
     return ColumnSummary(table.source, name, "continuous", missing, infinite, distinct, mean, sd, None)
 
 
-def _levels(column: pd.Series[Any]) -> tuple[str, ...]:
+def levels_of(column: pd.Series[Any]) -> tuple[str, ...]:
     """The labels of a discrete column as strings; whole numbers have no decimal point, however stored."""
     found = column.cat.categories if hasattr(column, "cat") else np.sort(column.dropna().unique())
     return tuple(
@@ -142,14 +142,15 @@ def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[F
             "warning",
             table.source,
             f"has fewer rows ({n}) than columns ({d})",
-            "use sparse methods with a strong penalty, or fewer columns; expect few edges to be found",
+            "add --bootstrap 100 and rely on edges that recur, or use fewer columns (--columns); expect few "
+            "edges to be found",
         )
     elif n < 10 * d:
         yield Finding(
             "info",
             table.source,
             f"has {n} rows for {d} columns, fewer than 10 per column",
-            "check the stability of the edges (bootstrap) before relying on them",
+            "add --bootstrap 100, to see how stable the edges are before relying on them",
         )
     if copies := int(table.frame.duplicated().sum()):
         share = copies / n
@@ -163,7 +164,10 @@ def table_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[F
     for group in identical_columns(table.frame):
         if all(column.distinct > 1 for column in columns if column.name in group):
             yield Finding(
-                "error", table.source, f"columns {' = '.join(group)} hold the same values", "keep one of them"
+                "error",
+                table.source,
+                f"columns {' = '.join(group)} hold the same values",
+                f"keep one of them: --exclude {shlex.quote(','.join(group[1:]))}",
             )
     yield from _continuous_findings(table)
 
@@ -196,7 +200,7 @@ def _continuous_findings(table: Table) -> Iterator[Finding]:
                     "error",
                     f"{table.source}, column {item.column}",
                     f"is a linear combination of other columns: {item}",
-                    "exclude one of these columns",
+                    f"leave out one of these columns, as by --exclude {shlex.quote(item.column)}",
                 )
     yield from _scale_findings(table.source, stats)
 
@@ -213,7 +217,7 @@ def _scale_findings(source: str, stats: GaussianStats) -> Iterator[Finding]:
             source,
             "all columns have the same scale, as if standardised",
             "methods that assume equal error variances, and least squares on raw scales, cannot identify "
-            "directions from such data: use the original scales, or scale-invariant methods",
+            f"directions from such data: use the original scales, or {_SCALE_FREE}",
         )
     elif spread > SCALE_SPREAD:
         agreement = _variance_predictability(stats)
@@ -224,7 +228,7 @@ def _scale_findings(source: str, stats: GaussianStats) -> Iterator[Finding]:
             f"scales differ: sd from {sd[low]:.3g} ({stats.names[low]}) to {sd[high]:.3g} "
             f"({stats.names[high]}), a ratio of {spread:.3g}{ranks}",
             "least-squares (NOTEARS) and equal-variance methods infer directions from variances: if the "
-            "units are arbitrary, also standardise, use scale-invariant methods, and compare",
+            f"units are arbitrary, use {_SCALE_FREE}, and compare",
         )
 
 
@@ -244,17 +248,30 @@ def _variance_predictability(stats: GaussianStats) -> float | None:
 
 
 def _shape_findings(source: str, names: Sequence[str], frame: pd.DataFrame) -> Iterator[Finding]:
-    """Skewness and excess kurtosis beyond those of a Gaussian sample of this size."""
+    """Skewness and excess kurtosis beyond those of a Gaussian sample of this size.
+
+    Nothing is proposed for amounts that are mostly zero: a logarithm shows whether there is an amount and
+    hides how large it is, so that causes of the size are no longer found.
+    """
     odd = []
     for name in names:
         values = frame[name].to_numpy(dtype=float)
         values = values[np.isfinite(values)]
-        n = len(values)
+        n, zeros = len(values), int((values == 0).sum())
         if n < 20 or not values.std():
             continue
         z = (values - values.mean()) / values.std()
         skew, excess = float((z**3).mean()), float((z**4).mean() - 3)
         if abs(skew) > max(1.0, 4 * np.sqrt(6 / n)) or excess > max(3.0, 4 * np.sqrt(24 / n)):
+            if zeros > _MOSTLY_ZERO * n:
+                yield Finding(
+                    "info",
+                    f"{source}, column {name}",
+                    f"is 0 in {zeros} of {n} rows, and far from Gaussian",
+                    "leave it as it is: a logarithm or ranks would show whether there is an amount, and hide "
+                    "how large it is",
+                )
+                continue
             option = shlex.quote(f"{name}={'log' if values.min() >= 0 and skew > 0 else 'rank'}")
             odd.append((f"{name} (skewness {skew:.1f}, excess kurtosis {excess:.1f})", option))
     if odd:
@@ -266,71 +283,3 @@ def _shape_findings(source: str, names: Sequence[str], frame: pd.DataFrame) -> I
             "linear methods are sensitive to outliers: look for wrong values, or add "
             + " ".join(f"--transform {option}" for _, option in odd[:6]),
         )
-
-
-def findings_between(first: Table, other: Table) -> Iterator[Finding]:
-    """Findings about how another table differs from the first."""
-    pair = f"{first.source} and {other.source}"
-    ours, theirs = set(first.names), set(other.names)
-    if ours != theirs:
-        only = [f"{', '.join(sorted(a - b))} only in {t.source}" for a, b, t in
-                ((ours, theirs, first), (theirs, ours, other)) if a - b]  # fmt: skip
-        yield Finding(
-            "error", pair, f"have different columns: {'; '.join(only)}", "use the same columns in all tables"
-        )
-    elif first.names != other.names:
-        yield Finding(
-            "info",
-            pair,
-            "have the same columns in a different order",
-            "list the columns to read, so that the order is the same",
-        )
-    for name in (name for name in first.names if name in theirs):
-        subject = f"{pair}, column {name}"
-        if first.kinds[name] != other.kinds[name]:
-            if min(t.frame[name].nunique() for t in (first, other)) < 2:
-                continue  # the kind of a column with a single value cannot be inferred
-            yield Finding(
-                "error",
-                subject,
-                f"is {first.kinds[name]} in the first and {other.kinds[name]} in the second",
-                "declare its kind",
-            )
-        elif first.kinds[name] == "discrete":
-            a, b = (set(_levels(t.frame[name])) for t in (first, other))
-            if a != b:
-                yield Finding(
-                    "info" if a < b or b < a else "warning",
-                    subject,
-                    f"has different levels: {', '.join(sorted(a ^ b)[:8])} in only one of them",
-                    _spelling(a | b) or "a level may be absent from a table",
-                )
-        else:
-            low, high = sorted(_sd(t.frame[name]) for t in (first, other))
-            if low > 0 and high / low > SCALE_RATIO_BETWEEN_TABLES:
-                yield Finding(
-                    "warning",
-                    subject,
-                    f"has scales that differ {high / low:.3g}-fold (sd {_sd(first.frame[name]):.3g} and "
-                    f"{_sd(other.frame[name]):.3g})",
-                    f"check the units: a quantity must have the same unit in all tables{_units(high / low)}",
-                )
-
-
-def _sd(column: pd.Series[Any]) -> float:
-    values = column.to_numpy(dtype=float)
-    values = values[np.isfinite(values)]
-    return float(values.std()) if len(values) else 0.0
-
-
-def _units(ratio: float) -> str:
-    found = usual_factor(ratio)
-    return f" ({found} differ by such a factor)" if found else ""
-
-
-def _spelling(levels: set[str]) -> str:
-    alike = written_differently(sorted(levels))
-    if not alike:
-        return ""
-    listed = "; ".join(" = ".join(repr(level) for level in group) for group in alike)
-    return f"write levels in the same way everywhere: {listed}"
