@@ -17,6 +17,7 @@ from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
 from polydag.deployment.description import Column, Description, Signed, described
 from polydag.deployment.envelopes import Header, sealed
 from polydag.deployment.packing import packed
+from polydag.deployment.preparation import selection_of
 from polydag.deployment.site import SiteEndpoint, encryption_keys
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import COORDINATOR
@@ -219,34 +220,70 @@ def test_the_sites_agree_on_what_the_description_says(tmp_path: Path, agreement:
 
 
 @pytest.mark.parametrize(
-    "study",
+    ("study", "said"),
     [
-        {"cluster": "tcp://203.0.113.1:8786"},  # a scheduler whose messages are unpickled
-        {"knowledge": "/etc/passwd"},
-        {"interventions": "x1"},
-        {"bootstrap": 100},
-        {"missing": "testwise"},
-        {"jobs": 1000},
-        {"groups": "x1"},
-        {"discretize": "quantile:3"},
-        {"transforms": {"x1": "rank"}},
-        {"data": ["../north", "south", "west"]},
-        {"data": [".north", "south", "west"]},
-        {"shape": "table"},
+        ({"cluster": "tcp://203.0.113.1:8786"}, "sets cluster"),  # a scheduler whose messages are unpickled
+        ({"knowledge": "/etc/passwd"}, "sets knowledge"),
+        ({"query": "SELECT * FROM staff"}, "sets query"),
+        ({"settings": {"privacy": {"ledgers": "/etc"}}}, "sets ledgers"),
+        ({"settings": {"ledgers": "/etc"}}, "sets ledgers"),
+        ({"settings": {"no such": 1}}, "cannot be read"),
+        ({"bootstrap": 100}, "sets bootstrap"),
+        ({"missing": "impute"}, "sets missing = impute"),
+        ({"jobs": 1000}, "sets jobs"),
+        ({"groups": "x1"}, "sets groups"),
+        ({"links": "/etc/passwd", "row_ids": "x1"}, "sets links"),
+        ({"covariates": ["x1"], "groups": "x1"}, "sets groups"),
+        ({"columns": ["x1"]}, "sets columns"),
+        ({"data": ["../north", "south", "west"]}, "is no name"),
+        ({"data": [".north", "south", "west"]}, "is no name"),
+        ({"shape": "table"}, "cannot be read"),
     ],
 )
 def test_a_description_that_sets_more_than_a_study_apart_is_not_read(
-    tmp_path: Path, study: dict[str, Any]
+    study: dict[str, Any], said: str
 ) -> None:
     sound = described(BOSS)
     odd = dataclasses.replace(sound, study={**sound.study, **study})
     signed = Signed.by(odd, Identity(), bytes(32), "00")
-    with pytest.raises(DataError, match=r"is not part of a study apart|is no name|cannot be read"):
+    with pytest.raises(DataError, match=said):
         Signed.of(signed.to_json())
-    imputing = dataclasses.replace(sound, study={**sound.study, "missing": "impute"})
-    imputed = Signed.by(imputing, Identity(), bytes(32), "00")
-    with pytest.raises(DataError, match="missing = impute, which is not part"):
-        Signed.of(imputed.to_json())
+
+
+@pytest.mark.parametrize("text", ["", "age", "age >=", "age in 3", "__import__('os') or 1"])
+def test_a_condition_that_is_none_is_not_read(text: str) -> None:
+    signed = Signed.by(study_on(text), Identity(), bytes(32), "00")
+    with pytest.raises(DataError, match="is not COLUMN OPERATOR VALUE"):
+        Signed.of(signed.to_json())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"interventions": "x2"},
+        {"discretize": "quantile:3"},
+        {"discretize": "quantile:4"},
+        {"transforms": {"x1": "rank"}},
+        {"transforms": {"x1": "rank", "x2": "rank"}},
+    ],
+)
+def test_what_divides_rows_counts_as_a_selection_of_them(changes: dict[str, Any]) -> None:
+    """Rows in which a column names something, or in a cell of a grid, are summed apart from the others."""
+    plain = described(BOSS)
+    others = [
+        described(dataclasses.replace(BOSS, **other))
+        for other in (
+            {},
+            {"interventions": "x1"},
+            {"discretize": "interval:3"},
+            {"transforms": {"x3": "rank"}},
+        )
+    ]
+    own = selection_of(described(dataclasses.replace(BOSS, **changes)), ())
+    assert own
+    assert own not in [selection_of(other, ()) for other in others]
+    assert own == selection_of(described(dataclasses.replace(BOSS, **changes, seed=4, method="ges")), ())
+    assert selection_of(plain, ()) == ""
 
 
 @pytest.mark.parametrize("column", [Column(from_="x4"), Column(factor=-1.0), Column(na=("0.1",))])
@@ -283,6 +320,11 @@ def test_a_directory_that_is_none_is_refused_in_words(tmp_path: Path, directory:
     [
         {"key": "zz"},
         {"columns": None},
+        {"columns": {}, "order": []},
+        {"order": None},
+        {"order": ["x1"]},
+        {"order": ["x0", "x0"]},
+        {"order": [{}]},
         {"columns": {"x0": 3}},
         {"columns": {"x0": {"kind": "continuous", "levels": [1]}}},
         {"columns": {"x0": {"kind": "odd", "levels": []}}},
@@ -298,7 +340,9 @@ def test_a_site_that_joins_with_nonsense_does_not_end_the_study_of_the_others(
     coordinator = CoordinatorEndpoint(tmp_path / "study")
     identity, site = kept_identity(tmp_path / "home-north" / "identity.key"), SiteEndpoint(kits[0])
     header = Header(site.signed.study, envelopes.JOIN, 0, "north", COORDINATOR, identity.public.hex())
-    honest = {"token": site._token, "key": encryption_keys(identity)[1].hex(), "columns": {}}
+    columns = {"x0": {"kind": "continuous", "levels": []}}
+    honest = {"token": site._token, "key": encryption_keys(identity)[1].hex(), "columns": columns}
+    honest["order"] = ["x0"]
     content = packed({**honest, **words})
     envelope = sealed(header, content, identity, site.signed.encryption)
     (why,) = coordinator.receive([envelope])

@@ -47,16 +47,19 @@ def _sentence(given: Any) -> str:
     return "".join(letter for letter in str(given)[:300] if letter.isprintable())
 
 
-def _declared_columns(given: Any) -> dict[str, dict[str, Any]]:
-    """The columns that a site declares; a `DataError` where they are none."""
+def _declared_columns(given: Any, order: Any) -> dict[str, dict[str, Any]]:
+    """The columns that a site declares, in its order; a `DataError` where they are none."""
     if not isinstance(given, dict) or not 0 < len(given) <= _MOST_COLUMNS:
         raise DataError("it does not declare columns")
+    named = isinstance(order, list) and all(isinstance(name, str) for name in order)
+    if not named or sorted(order) != sorted(given):
+        raise DataError("it does not declare the order of its columns")
     for own in given.values():
         kind, levels = (own.get("kind"), own.get("levels")) if isinstance(own, dict) else (None, None)
         sound = isinstance(levels, list) and len(levels) <= _MOST_LEVELS
         if kind not in ("continuous", "discrete") or not sound or {*map(type, levels or ())} - {str}:
             raise DataError("it does not declare columns")
-    return {name: {"kind": own["kind"], "levels": own["levels"]} for name, own in given.items()}
+    return {name: {"kind": given[name]["kind"], "levels": given[name]["levels"]} for name in order}
 
 
 def _declared_holding(given: Any) -> dict[str, Any]:
@@ -289,7 +292,7 @@ class CoordinatorEndpoint:
         if "refused" in words:
             found["refused"] = _sentence(words["refused"])
         elif not self.signed.description.columns:
-            found["columns"] = _declared_columns(words.get("columns"))
+            found["columns"] = _declared_columns(words.get("columns"), words.get("order"))
         if "refused" not in words and self.signed.description.asks_for_holdings:
             found["holding"] = _declared_holding(words.get("holding"))
         write_json(self.folder / JOINED / f"{header.sender}.json", found)

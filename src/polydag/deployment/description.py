@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from polydag.sources.gaps.moments import ALLOWED
 from polydag.studies.config.file import from_table, to_table
 from polydag.studies.config.shapes import PartiesConfig
 from polydag.studies.pipeline import require_gaps_fit
-from polydag.studies.plan import plan_of
+from polydag.studies.plan import Plan, plan_of
 
 FORMAT = 2
 MISSING = ("error", "drop", *ALLOWED)  # what sites do about missing values
@@ -41,6 +42,7 @@ _DESCRIBED = (
     "transforms",
     "discretize",
 )
+OPERATORS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}  # of conditions for rows
 _SITE = re.compile(r"[^\x00-\x1f/\\|.][^\x00-\x1f/\\|]*")  # names of sites become names of files
 _TEMPLATE_FIELDS = ("kind", "unit", "range", "levels", "from", "factor", "labels", "na")
 
@@ -107,6 +109,8 @@ class Column:
             raise UsageError(f"Column {name}: its description {dict(given)!r} cannot be read.") from None
         if column.kind not in ("continuous", "discrete"):
             raise UsageError(f"Column {name}: kind must be continuous or discrete; got {column.kind!r}.")
+        if column.kind == "discrete" and not column.levels:
+            raise UsageError(f"Column {name}: say which labels there are, as levels = ['no', 'yes'].")
         if column.range is not None and not column.range[0] < column.range[1]:
             raise UsageError(f"Column {name}: range must be [lowest, highest]; got {list(column.range)}.")
         return column
@@ -140,7 +144,7 @@ class Description:
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     holdings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def config(self) -> PartiesConfig:
         """The configuration."""
         found = from_table(self.study, "the study's description")
@@ -195,12 +199,14 @@ class Description:
                 words["knowledge"],
                 {site: holding_of(own) for site, own in words["holdings"].items()},
             )
-            config, _ = found.config, found.known
+            plan, _ = plan_of(found.config), found.known
+            for text in found.filters:
+                condition(text)
         except (KeyError, TypeError, AttributeError, UsageError, AssertionError) as error:
             raise DataError(f"The study's description cannot be read ({error}).") from None
         if found.to_json() != dict(words):
             raise DataError("The study's description holds more than it should.")
-        if odd := _not_described(config):
+        if odd := _not_described(plan):
             raise DataError(f"The study's description sets {odd}, which is not part of a study apart.")
         if odd_sites := [site for site in found.sites if not _SITE.fullmatch(site)]:
             raise DataError(f"The study's description names a site {odd_sites[0]!r}, which is no name.")
@@ -267,6 +273,8 @@ class Signed:
                 str(words["nonce"]),
                 bytes.fromhex(words["signature"]),
             )
+        except DataError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DataError("The study's description cannot be read.") from None
         if not is_signed(found.coordinator, found.signature, found._text()):
@@ -282,6 +290,14 @@ class Signed:
             raise DataError(f"{path} cannot be read as a study's description ({error}).") from None
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
+
+
+def condition(text: str) -> tuple[str, str, str]:
+    """The column, the operator and the value of a condition for the rows."""
+    words = text.split(maxsplit=2)
+    if len(words) != 3 or words[1] not in OPERATORS:
+        raise UsageError(f"The filter {text!r} is not COLUMN OPERATOR VALUE, such as 'age >= 18'.")
+    return words[0], words[1], words[2]
 
 
 def holding_of(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,12 +323,15 @@ def described(config: PartiesConfig, dictionary: str | None = None) -> Descripti
         if unknown := [name for name in content if name not in ("columns", "filters")]:
             raise UsageError(f"{dictionary}: {unknown[0]} is unknown; there are columns and filters.")
     columns = {name: Column.of(name, given) for name, given in content.get("columns", {}).items()}
+    filters = tuple(map(str, content.get("filters", ())))
+    for text in filters:
+        condition(text)
     require_supported(config)
     known = read_knowledge(config, {})  # its contents travel, not the place where it lies
     return Description(
         to_table(dataclasses.replace(config, knowledge=None)),
         columns,
-        tuple(map(str, content.get("filters", ()))),
+        filters,
         __version__,
         {} if known is None else _as_lists(known),
     )
@@ -326,12 +345,15 @@ def _as_lists(known: Knowledge) -> dict[str, Any]:
     }
 
 
-def _not_described(config: PartiesConfig) -> str:
+def _not_described(plan: Plan) -> str:
     """What a configuration sets that no study apart may set; empty where there is nothing.
 
     A site runs the learner as the description says. Other fields would let a coordinator name files and
     addresses that the site's program opens, or choose rows.
     """
+    config = plan.config
+    if plan.privacy is not None and plan.privacy.ledgers is not None:
+        return "ledgers"
     if config.missing not in MISSING:
         return f"missing = {config.missing}"
     return next(
@@ -366,6 +388,10 @@ def require_supported(config: PartiesConfig) -> None:
             config.missing == "impute",
             "means of a site's own rows would stand for what is missing; em allows for it",
         ),
+        "ledgers": (
+            plan.privacy is not None and plan.privacy.ledgers is not None,
+            "each site keeps a ledger of its own, in its home folder",
+        ),
         "lambda_=stability": (
             plan.settings.get("lambda_") == "stability",
             "it needs sums over halves of the sites, and every sum is over all of them",
@@ -374,7 +400,7 @@ def require_supported(config: PartiesConfig) -> None:
     for what, (given, why) in reasons.items():
         if given:
             raise UsageError(f"Between sites that run apart there is no {what}: {why}. Leave it out.")
-    other = _not_described(dataclasses.replace(config, knowledge=None))
+    other = _not_described(plan_of(dataclasses.replace(config, knowledge=None)))
     if other:
         raise UsageError(
             f"Between sites that run apart there is no option {other}: say in the file for --columns which "

@@ -20,7 +20,7 @@ import pandas as pd
 
 from polydag import data
 from polydag.data import Table
-from polydag.deployment.description import Column, Description
+from polydag.deployment.description import OPERATORS, Column, Description, condition
 from polydag.deployment.specimens import kinds_of, rows_of, typed_levels
 from polydag.errors import DataError, UsageError
 from polydag.sources.gaps.moments import ALLOWED, constant_columns
@@ -58,7 +58,7 @@ def with_recipe(description: Description, kit: Path) -> Description:
 def used_columns(description: Description) -> list[str]:
     """The columns of a site's own table that a study needs, also to choose rows or to say more of them."""
     named = [column.from_ or name for name, column in description.columns.items()]
-    chosen = [text.split(maxsplit=1)[0] for text in description.filters]
+    chosen = [condition(text)[0] for text in description.filters]
     return list(dict.fromkeys([*named, *chosen, *description.config.intervention_columns]))
 
 
@@ -83,14 +83,24 @@ class StudyTable(Table):
 
 
 def selection_of(description: Description, gaps: Sequence[str]) -> str:
-    """What decides which rows take part; empty where all do.
+    """What decides which rows take part, and which are summed apart; empty where all rows are alike.
 
-    Where rows with missing values are left out, the study's columns decide as conditions do.
+    Where rows with missing values are left out, the study's columns decide as conditions do. So do columns
+    that say what was set by intervention, and the cells into which numbers are divided for ranks and levels.
     """
-    if not description.filters and not gaps:
+    config = description.config
+    ranks = [name for name, how in config.transforms.items() if how == "rank"]
+    origin = {name: column.from_ or name for name, column in description.columns.items()}
+    apart = {
+        "interventions": sorted(config.intervention_columns),
+        "ranks": sorted(origin.get(name, name) for name in ranks),
+        "discretize": config.discretize or "",
+    }
+    told = {what: how for what, how in apart.items() if how}
+    if not description.filters and not gaps and not told:
         return ""
     codes = {name: sorted(column.na) for name, column in description.columns.items() if column.na and gaps}
-    return json.dumps([sorted(description.filters), codes, sorted(gaps)], sort_keys=True)
+    return json.dumps([sorted(description.filters), codes, sorted(gaps), told], sort_keys=True)
 
 
 def _with_gaps(table: Table, gaps: Sequence[str]) -> StudyTable:
@@ -132,6 +142,10 @@ def prepared(
     wanted = None if some else list(dict.fromkeys(origin.values()))
     read = data.read(source, columns=wanted, kinds=kinds, missing="keep", na=codes, query=query)
     frame = _filtered(read.frame, description.filters, read.source)
+    if released and (
+        other := [name for name in besides(description) if name in frame and name not in released]
+    ):
+        raise DataError(f"The owner does not release the column {other[0]}, which orders the rows.")
     require_interventions(description.config, frame, read.source)
     made = {name: _column(name, column, frame[origin[name]], read.source) for name, column in columns.items()}
     for name, column in columns.items():
@@ -162,12 +176,8 @@ def _settled(
 
 def _filtered(frame: pd.DataFrame, filters: tuple[str, ...], source: str) -> pd.DataFrame:
     """The rows that meet all conditions `COLUMN OPERATOR VALUE`; nothing else is ever evaluated."""
-    operators: dict[str, Any] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
     for text in filters:
-        words = text.split(maxsplit=2)
-        if len(words) != 3 or words[1] not in operators:
-            raise UsageError(f"The filter {text!r} is not COLUMN OPERATOR VALUE, such as 'age >= 18'.")
-        name, operator, word = words
+        name, operator, word = condition(text)
         if name not in frame:
             raise DataError(f"{source} has no column {name}, which the study's filter {text!r} is about.")
         numeric = pd.api.types.is_numeric_dtype(frame[name])
@@ -176,7 +186,7 @@ def _filtered(frame: pd.DataFrame, filters: tuple[str, ...], source: str) -> pd.
         except ValueError:
             raise DataError(f"{source}: column {name} holds numbers, and the filter is {text!r}.") from None
         column = frame[name] if numeric else frame[name].astype(str)
-        frame = frame[getattr(column, operators[operator])(value)]
+        frame = frame[getattr(column, OPERATORS[operator])(value)]
     return frame.reset_index(drop=True)
 
 

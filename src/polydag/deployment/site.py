@@ -199,6 +199,7 @@ class SiteEndpoint:
                 raise DataError(f"There are {table.n} rows; at least {least} are asked for (min_rows).")
             if not description.columns:
                 words["columns"] = declared(description, table, policy.min_rows)
+                words["order"] = list(words["columns"])
             if description.asks_for_holdings:
                 words["holding"] = holding(description, table)
             source = str(Path(source).resolve()) if Path(source).exists() else source

@@ -7,6 +7,7 @@ asking is in the study's description: the columns, whether values are missing, a
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from polydag.studies.data.sources import in_memory
 from polydag.studies.plan import Plan, plan_of
 
 Rows = Mapping[frozenset[str], float]
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 _LEAST = 4  # rows of each part of a specimen
 _NOTHING_SET: frozenset[str] = frozenset()
 
@@ -88,7 +90,7 @@ def rows_of(source: InMemory) -> dict[frozenset[str], float]:
 
 def typed_levels(levels: Sequence[str]) -> tuple[Any, ...]:
     """Labels as tables hold them: whole numbers where all of them are."""
-    whole = all(level.lstrip("-").isdigit() and str(int(level)) == level for level in levels)
+    whole = all(_WHOLE.fullmatch(level) for level in levels)
     return tuple(sorted(map(int, levels))) if whole else tuple(sorted(levels))
 
 
