@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -305,6 +306,61 @@ def test_knowledge_holds_in_every_task() -> None:
         for posterior in model.posteriors_:
             assert posterior.edges.loc["smoke", "lung"] == pytest.approx(1.0)
             assert posterior.edges.loc["smoke", "bronc"] == 0.0
+
+
+@pytest.mark.parametrize("transfer", ["learned", "family", "theorem1", "none"])
+def test_each_task_can_have_a_prior_of_its_own(transfer: str) -> None:
+    tables = dict(zip("ab", clinics(), strict=True))
+    names = list(tables["a"].columns)
+    likely = pd.DataFrame(0.5, index=names, columns=names)
+    likely.loc["smoke", "xray"] = 0.99
+    settings: dict[str, Any] = {"transfer": transfer, "max_parents": 2}
+    plain = MultitaskDiscovery(**settings).fit(tables)
+    knowledge = {"b": Knowledge(required=[("smoke", "lung")], forbidden=[("smoke", "bronc")])}
+    model = MultitaskDiscovery(**settings, knowledge=knowledge, edge_prior={"a": likely}).fit(tables)
+    before, (a, b) = plain.posteriors_[0].edges, (posterior.edges for posterior in model.posteriors_)
+    assert b.loc["smoke", "lung"] == pytest.approx(1.0)
+    assert b.loc["smoke", "bronc"] == 0.0
+    assert a.loc["smoke", "bronc"] > 0.0
+    assert a.loc["smoke", "lung"] < 1.0
+    assert a.loc["smoke", "xray"] > before.loc["smoke", "xray"] + 0.02
+    assert ("smoke", "lung") in [(edge.source, edge.target) for edge in model.graphs_[1].edges()]
+    power = model.power("b", "a", n_samples=2)
+    assert power is not None
+    known = power[(power["first"] == "smoke") & (power["second"] == "lung")]
+    assert known["power"].tolist() == [1.0]
+    if transfer == "none":
+        own = BayesianDiscovery(max_parents=2, knowledge=knowledge["b"]).fit(tables["b"])
+        np.testing.assert_allclose(b, own.posterior_.edges, atol=1e-12)
+    forbidden = Knowledge(forbidden=[("smoke", "bronc"), ("xray", "lung")])
+    alike = [
+        edges(MultitaskDiscovery(**settings, knowledge=known_).fit(tables))
+        for known_ in (forbidden, dict.fromkeys("ab", forbidden))
+    ]
+    np.testing.assert_allclose(alike[0], alike[1], atol=1e-9)
+
+
+def test_priors_of_tasks_that_cannot_be() -> None:
+    tables = dict(zip("ab", clinics(), strict=True))
+    known = {"b": Knowledge(forbidden=[("smoke", "bronc")])}
+    with pytest.raises(UsageError, match=r"knowledge names the task c. The tasks are a, b"):
+        MultitaskDiscovery(knowledge={"c": known["b"]}).fit(tables)
+    with pytest.raises(UsageError, match="one network, which cannot have a prior for each task"):
+        MultitaskDiscovery(transfer="pool", knowledge=known).fit(tables)
+    with pytest.raises(UsageError, match="2 tasks of 8 variables are too many for"):
+        MultitaskDiscovery(method="mcmc", knowledge=known).fit(tables)
+    with pytest.raises(UsageError, match=r"must be a polydag.Knowledge, not str"):
+        MultitaskDiscovery(knowledge={"b": "smoke"}).fit(tables)
+
+
+def test_required_edges_between_numbers_of_one_population() -> None:
+    """The marginal scores of a variable that must have parents are ruled out, and needed all the same."""
+    dag = simulate.dag(4, n_edges=4, random_state=0)
+    tables = [simulate.linear(dag, n=n, random_state=n) for n in (60, 50)]
+    model = MultitaskDiscovery(max_parents=2, knowledge=Knowledge(required=[("x0", "x1")])).fit(tables)
+    assert model.ways_["one population"] > 0.3
+    assert np.isfinite(edges(model)).all()
+    np.testing.assert_allclose(edges(model)[:, 0, 1], 1.0, atol=1e-9)
 
 
 def test_candidate_parents_are_the_same_in_all_tasks() -> None:

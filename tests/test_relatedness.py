@@ -28,7 +28,14 @@ from polydag.posterior.transfer.common_network import (
 )
 from polydag.posterior.transfer.joint_edges import JointEdges
 from polydag.posterior.transfer.related_families import _predicted, related_families
-from polydag.posterior.transfer.relatedness import DROPPED, SEPARATE, Relatedness, common_factors
+from polydag.posterior.transfer.relatedness import (
+    DROPPED,
+    ONE,
+    SAME_OWN,
+    SEPARATE,
+    Relatedness,
+    common_factors,
+)
 
 Array = NDArray[np.float64]
 
@@ -47,7 +54,7 @@ def enumerated(
     tasks: Sequence[FamilyTable],
     dropped: float,
     shared: FamilyTable | None,
-    allowed: FamilyTable,
+    weights: Sequence[FamilyTable],
 ) -> dict[str, Array | float]:
     """All orders, sets of the common network and sets of every task, one by one."""
     n, K, a = prior.n, len(tasks), added(prior, dropped)
@@ -71,9 +78,8 @@ def enumerated(
             terms: list[tuple[float, tuple[int, ...], bool]] = []
             for r in inside:
                 weight = math.exp(prior.scores[i, r])
-                chance = np.array([
-                    math.exp(allowed.scores[i, s])
-                    * math.prod(
+                deviation = np.array([
+                    math.prod(
                         ((1 - dropped) if v in sets[i][s] else dropped)
                         if v in sets[i][r]
                         else (a if v in sets[i][s] else 1 - a)
@@ -81,11 +87,12 @@ def enumerated(
                     )
                     for s in inside
                 ])  # fmt: skip
-                chance /= chance.sum()
+                chance = deviation * np.exp([[own.scores[i, s] for s in inside] for own in weights])
+                chance /= chance.sum(axis=1)[:, None]
                 half = 1.0 if shared is None else 0.5
                 for chosen in itertools.product(range(len(inside)), repeat=K):
                     likely = math.prod(
-                        chance[q] * math.exp(tasks[k].scores[i, inside[q]]) for k, q in enumerate(chosen)
+                        chance[k, q] * math.exp(tasks[k].scores[i, inside[q]]) for k, q in enumerate(chosen)
                     )
                     which = tuple(inside[q] for q in chosen)
                     terms.append((half * weight * likely, which, False))
@@ -126,11 +133,13 @@ def require_equal(found: JointEdges, expected: dict[str, Any], atol: float = 1e-
     dropped=st.floats(0.05, 0.6),
     mechanisms=st.booleans(),
     ruled_out=st.booleans(),
+    of_each=st.booleans(),
 )
 @settings(max_examples=15, deadline=None)
 def test_common_network_by_enumeration(
-    seed: int, K: int, top: int, dropped: float, mechanisms: bool, ruled_out: bool
+    seed: int, K: int, top: int, dropped: float, mechanisms: bool, ruled_out: bool, of_each: bool
 ) -> None:
+    """Also where tasks have priors of their own."""
     rng = np.random.default_rng(seed)
     tasks = [drawn(3, top, rng) for _ in range(K)]
     prior = structure_prior(tasks[0])
@@ -139,12 +148,19 @@ def test_common_network_by_enumeration(
         masks = Knowledge(forbidden=[("a", "b")]).masks(prior.names)
         allowed = with_prior(allowed, "uniform", masks=masks)
         prior = prior.with_scores(prior.scores + allowed.scores)
-        tasks = [task.with_scores(task.scores + allowed.scores) for task in tasks]
+    weights, normal = [allowed] * K, [allowed] if ruled_out else []
+    if of_each:
+        weights = normal = [drawn(3, top, rng) for _ in range(K)]
+        weights[0].scores[0, 1] = -np.inf
+    tasks = [task.with_scores(task.scores + w.scores) for task, w in zip(tasks, weights, strict=True)]
     shared = drawn(3, top, rng) if mechanisms else None
-    found = CommonNetwork(
-        prior, tasks, dropped, prior_evidence(prior), shared=shared, normal=[allowed] if ruled_out else ()
-    )
-    expected = enumerated(prior, tasks, dropped, shared, allowed)
+    found = CommonNetwork(prior, tasks, dropped, prior_evidence(prior), shared=shared, normal=normal)
+    # The scores of the enumeration are without the weights.
+    plain = [
+        task.with_scores(task.scores - np.where(np.isfinite(w.scores), w.scores, 0.0))
+        for task, w in zip(tasks, weights, strict=True)
+    ]
+    expected = enumerated(prior, plain, dropped, shared, weights)
     assert found.log_evidence == pytest.approx(expected["log_evidence"], abs=1e-9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(common_network, "_LEFT_OUT", 1e-30)
@@ -218,6 +234,45 @@ def test_two_tasks_by_bayes_factors() -> None:
     found = Relatedness(prior, tasks).learn()
     np.testing.assert_allclose(found.edges.edges, expected, atol=1e-9)
     assert found.ways[SEPARATE] == pytest.approx(weight[0])
+
+
+def test_priors_of_each_task() -> None:
+    """A network of several tasks has the product of their weights; without rows there is no evidence."""
+    rng = np.random.default_rng(7)
+    tasks, none = [drawn(4, 2, rng) for _ in range(2)], structure_prior(drawn(4, 2, rng))
+    known = [
+        Knowledge(forbidden=[("a", "b")]),
+        Knowledge(required=[("c", "d")], forbidden=[("b", "a"), ("d", "b")]),
+    ]
+    weights = [with_prior(drawn(4, 2, rng, 1.0), "uniform", masks=own.masks(none.names)) for own in known]
+    both = none.scores + weights[0].scores + weights[1].scores
+    pool = drawn(4, 2, rng)
+
+    def pooled(members: Sequence[int]) -> FamilyTable:
+        return pool.with_scores(pool.scores + sum(weights[k].scores for k in members))
+
+    own = [task.with_scores(task.scores + w.scores) for task, w in zip(tasks, weights, strict=True)]
+    learner = Relatedness(none, own, pooled, normal=weights)
+    blank = prior_evidence(none.with_scores(both))
+    for way, score in ((ONE, pool.scores), (SAME_OWN, tasks[0].scores + tasks[1].scores)):
+        expected = exact_posterior(none.with_scores(both + score))
+        assert expected.log_evidence is not None
+        assert learner._evidence((0, 1), way) == pytest.approx(expected.log_evidence - blank, abs=1e-9)
+    alone = exact_posterior(none.with_scores(none.scores + own[1].scores))
+    mass = prior_evidence(none.with_scores(none.scores + weights[1].scores))
+    assert alone.log_evidence is not None
+    assert learner._joint((1,), "alone").log_evidence == pytest.approx(alone.log_evidence - mass, abs=1e-9)
+    found = learner.learn().edges.edges
+    assert found[0, 0, 1] == found[1, 1, 0] == found[1, 3, 1] == 0.0
+    assert found[1, 2, 3] == pytest.approx(1.0)
+    assert found[0, 2, 3] < 1.0
+    assert min(found[0, 3, 1], found[1, 0, 1]) > 0.0
+    unseen = Relatedness(none, weights, lambda members: none.with_scores(
+        np.sum([weights[k].scores for k in members], axis=0)), normal=weights
+    )  # fmt: skip
+    assert unseen.learn().ways[SEPARATE] == pytest.approx(
+        1 - np.mean([1 / (1 + c) for c in (0.25, 1.0, 4.0)])
+    )
 
 
 def unlike(k: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,17 +14,18 @@ from polydag.arrays import Array
 from polydag.computing.progress import report
 from polydag.errors import ConvergenceWarning, DataWarning, UsageError
 from polydag.graph import Edge, Graph
-from polydag.knowledge import Knowledge, Masks, knowledge_masks
+from polydag.knowledge import Knowledge
 from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS
 from polydag.learners.posterior.criterion import chosen_criterion, criterion_notes, posterior_score
+from polydag.learners.posterior.histories import histories
 from polydag.learners.posterior.power import found_share
+from polydag.learners.posterior.task_priors import TaskPriors
 from polydag.learners.posterior.task_scores import TaskScores
 from polydag.parameters import Constraint, Instance, one_of
-from polydag.posterior import edge_probabilities, exact_posterior, with_prior
+from polydag.posterior import exact_posterior
 from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.subset_lattice import fits, require_fit
-from polydag.posterior.families.priors import certain_edges
 from polydag.posterior.families.several_scores import candidate_table, tables_of
 from polydag.posterior.families.table import FamilyTable
 from polydag.posterior.joint_chains.related_chains import JointChainPosterior, RelatedChains, chains_fit
@@ -93,8 +94,8 @@ class MultitaskDiscovery(StructureLearner):
         always exact. "learned" has joint chains with "mcmc", and with "auto" where they take minutes.
     chains : Chains
         How many Markov chains "mcmc" runs for each task, how long, and how large their buckets are.
-    edge_prior : array or DataFrame of shape (n, n), optional
-        The prior probability of each edge, row -> column, in every task.
+    edge_prior : array or DataFrame of shape (n, n), or mapping of task to one, optional
+        The prior probability of each edge, row -> column: in every task, or in the tasks that are named.
     equivalent_sample_size : float
         The weight of the prior of "bdeu" and "bds", in rows.
     max_candidates : int or "auto", optional
@@ -105,8 +106,8 @@ class MultitaskDiscovery(StructureLearner):
         Graphs have the edges with a probability above this.
     memory : float, optional
         Gigabytes that may be used; by default what is available.
-    knowledge : Knowledge, optional
-        Required and forbidden edges, tiers; they apply to every task.
+    knowledge : Knowledge, or mapping of task to Knowledge, optional
+        Required and forbidden edges, tiers: of every task, or of the tasks that are named.
     n_jobs : int
         Threads, or processes for chains; -1 for all processors.
     random_state : int, optional
@@ -201,7 +202,7 @@ class MultitaskDiscovery(StructureLearner):
         discretize: str | None = None,
         threshold: float = 0.5,
         memory: float | None = None,
-        knowledge: Knowledge | None = None,
+        knowledge: Knowledge | Mapping[str, Knowledge] | None = None,
         n_jobs: int = 1,
         random_state: int | None = None,
     ) -> None:
@@ -238,30 +239,33 @@ class MultitaskDiscovery(StructureLearner):
         stats = self._statistics(source)
         names = stats[0].names
         transfer = self._transfer(len(source))
-        edge_prior = None if self.edge_prior is None else edge_probabilities(self.edge_prior, names)
-        masks = certain_edges(knowledge_masks(self.knowledge, names), edge_prior, names)
+        priors = TaskPriors.of(self.structure_prior, self.edge_prior, self.knowledge, tuple(source), names)
         for name in ("relatedness_", "ways_", "mechanisms_", "task_scores_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         # Refused before a long computation.
         self._require_fit(transfer, len(names), len(stats))
+        if transfer == "pool" and priors.differ:
+            raise UsageError("transfer='pool' learns one network, which cannot have a prior for each task.")
         self.n_rows_ = {name: float(table.n) for name, table in source.items()}
-        self._statistics_by_task = stats
-        self._with_prior = partial(self._prior_table, edge_prior, masks)
+        self._statistics_by_task, self._priors = stats, priors
         scores = [posterior_score(self, part) for part in stats]
-        plain, pruned = tables_of(scores, self.max_parents, self.max_candidates, masks, self.n_jobs)
+        plain, pruned = tables_of(
+            scores, self.max_parents, self.max_candidates, priors.candidates, self.n_jobs
+        )
         self.candidates_ = candidate_table(pruned, names)
-        own = [with_prior(t, self.structure_prior, edge_prior=edge_prior, masks=masks) for t in plain]
         self.tasks_ = tuple(source)
         if transfer == "learned":
-            found = self._learned(plain, stats, edge_prior, masks)
-        elif transfer == "theorem1":
-            found = self._joint(own, [with_prior(t, "uniform", masks=masks) for t in plain], names)
+            found = self._learned(plain, stats)
         else:
+            own = [priors.with_prior(table, k) for k, table in enumerate(plain)]
+            sources = [priors.allowed(table, k) for k, table in enumerate(plain)]
             if transfer == "family":
-                sources = [with_prior(t, "uniform", masks=masks) for t in plain]
                 own = family_form(own, sources, self.similarity.of_pairs, self.similarity.combination)
-            found = self._separate(own, names, transfer == "pool")
-        self._finish(found, masks, names)
+            joint = transfer == "theorem1"
+            found = (
+                self._joint(own, sources, names) if joint else self._separate(own, names, transfer == "pool")
+            )
+        self._finish(found, names)
 
     def difference(
         self, first: int | str, second: int | str, *, of: Literal["edges", "connections"] = "edges"
@@ -326,7 +330,8 @@ class MultitaskDiscovery(StructureLearner):
         n = round(self.n_rows_[self.tasks_[number]])
         if not fits(len(self.feature_names_in_), self._memory()) or self.transfer == "pool":
             return None
-        found = found_share(self._statistics_by_task[other], n, self._with_prior, n_samples, random_state)
+        table = partial(self._prior_table, number)
+        found = found_share(self._statistics_by_task[other], n, table, n_samples, random_state)
         if found is None:
             return None
         names = self._differences.names
@@ -387,30 +392,32 @@ class MultitaskDiscovery(StructureLearner):
     def _memory(self) -> float | None:
         return None if self.memory is None else self.memory * 1e9
 
-    def _prior_table(self, edge_prior: Array | None, masks: Masks, stats: Any) -> FamilyTable:
-        """The families of some statistics, with their prior, by themselves."""
+    def _prior_table(self, task: int, stats: Any) -> FamilyTable:
+        """The families of some statistics, with a task's prior, by themselves."""
+        masks = self._priors.masks[task]
         (table,), _ = tables_of([posterior_score(self, stats)], self.max_parents, None, masks, self.n_jobs)
-        return with_prior(table, self.structure_prior, edge_prior=edge_prior, masks=masks)
+        return self._priors.with_prior(table, task)
 
-    def _learned(
-        self,
-        plain: list[FamilyTable],
-        stats: list[Any],
-        edge_prior: Array | None,
-        masks: Masks,
-    ) -> Differences:
+    def _learned(self, plain: list[FamilyTable], stats: list[Any]) -> Differences:
         """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
         names, first = plain[0].names, plain[0]
         kind = kind_of(self.criterion_) or "numbers"
-        tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, masks, self.n_jobs)
+        none = first.with_scores(np.zeros_like(first.scores))
+        prior, weights = self._priors.of_common(none), self._priors.weights(none)
+        tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, weights, self.n_jobs)
         self.task_scores_ = tasks
-        prior = with_prior(tasks.none, self.structure_prior, edge_prior=edge_prior, masks=masks)
-        allowed, scores, memory = tasks.allowed, tasks.own, self._memory()
-        ruled_out = not np.isfinite(allowed.scores).all()
-        normal = [allowed] if ruled_out else ()
+        scores, memory, differ = tasks.own, self._memory(), self._priors.differ
+        ruled_out = not np.isfinite(weights[0].scores).all()
+        normal = weights if differ else weights[:1] if ruled_out else ()
         size = (first.candidates.shape[1], first.max_parents)
         fit = joint_fits(first.n, len(plain), first.max_parents, memory)
         if self.method == "mcmc" or first.is_pruned or not (fit or self.method == "exact"):
+            if differ:
+                raise UsageError(
+                    "With transfer='learned', priors that differ between tasks need exact joint "
+                    f"probabilities, which {len(plain)} tasks of {first.n} variables are too many for. Give "
+                    "all tasks the same prior, or use transfer='family' or 'none'."
+                )
             if self.method == "mcmc" or chains_fit(first.n, len(plain), *size, memory):
                 by_chains = RelatedChains(
                     prior,
@@ -437,8 +444,8 @@ class MultitaskDiscovery(StructureLearner):
             self.relatedness_ = self._by_task(relatedness)
             return self._separate(tables, names, one_for_all=False)
         learner = Relatedness(
-            prior, scores, tasks.pooled, normal=normal, strengths=self._strengths(first, stats),
-            n_jobs=self.n_jobs, memory=memory,
+            prior, scores, tasks.pooled, normal=normal,
+            strengths=None if differ else self._strengths(first, stats), n_jobs=self.n_jobs, memory=memory,
         )  # fmt: skip
         found = learner.learn()
         self._keep_related(found)
@@ -510,24 +517,25 @@ class MultitaskDiscovery(StructureLearner):
             name=f"chains {task}",
         )
 
-    def _finish(self, found: Differences, masks: Masks, names: tuple[str, ...]) -> None:
+    def _finish(self, found: Differences, names: tuple[str, ...]) -> None:
         self._differences = found
         self.differences_, self.connections_ = found.table(), found.connections().table()
         self.graphs_ = []
         removed: list[tuple[Edge, str]] = []
-        for task, posterior in zip(self.tasks_, self.posteriors_, strict=True):
+        for task, posterior, masks in zip(self.tasks_, self.posteriors_, self._priors.masks, strict=True):
             graph, edges = posterior.confidence.graph(self.threshold, keep=masks.required)
             self.graphs_.append(graph)
             removed += [(edge, f"part of a cycle in {task}") for edge in edges]
         mean = found.edges.mean(axis=0)
-        graph, edges = Posterior(names, mean, "mean").confidence.graph(self.threshold, keep=masks.required)
+        required = self._priors.common.required
+        graph, edges = Posterior(names, mean, "mean").confidence.graph(self.threshold, keep=required)
         removed += [(edge, "part of a cycle in the mean") for edge in edges]
         unmixed = [
             task
             for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
             if isinstance(posterior, McmcPosterior | JointChainPosterior) and not posterior.mixed
         ]
-        history = _histories(self.tasks_, self.posteriors_)
+        history = histories(self.tasks_, self.posteriors_)
         self._keep(
             graph,
             raw_weights=mean,
@@ -543,21 +551,3 @@ class MultitaskDiscovery(StructureLearner):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def _histories(tasks: Sequence[str], posteriors: Sequence[Posterior]) -> list[dict[str, Any]]:
-    """The rounds of the chains of all tasks; those that were sampled together are listed once."""
-    if isinstance(posteriors[0], JointChainPosterior):
-        rounds = posteriors[0].history.to_dict("records")
-        return [{"task": " + ".join(tasks[k] for k in row.pop("members")), **row} for row in rounds]
-    return [
-        row for task, posterior in zip(tasks, posteriors, strict=True) for row in _history(task, posterior)
-    ]
-
-
-def _history(task: str, posterior: Posterior) -> list[dict[str, Any]]:
-    """One row for each round of a task's chains, or one row where the posterior is exact."""
-    if isinstance(posterior, McmcPosterior):
-        rounds = posterior.history.to_dict("records")
-        return [{"task": task, **{str(name): value for name, value in row.items()}} for row in rounds]
-    return [{"task": task, "log_evidence": posterior.log_evidence}]

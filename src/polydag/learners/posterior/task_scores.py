@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polydag.knowledge import Masks
-from polydag.posterior import family_table, with_prior
+from polydag.posterior import family_table
 from polydag.posterior.families.table import FamilyTable
 from polydag.scores import Score
 from polydag.sources.task_statistics import pooled
@@ -18,7 +17,7 @@ from polydag.stats.regimes import standardized
 
 @dataclass(frozen=True, eq=False)
 class TaskScores:
-    """Without structure prior, but `-inf` where families are ruled out.
+    """Without the structure prior that all tasks have.
 
     Attributes
     ----------
@@ -30,8 +29,9 @@ class TaskScores:
         Of each task.
     tables : sequence of FamilyTable
         The scores of each task, without structure prior.
-    masks : Masks
-        Required and forbidden edges.
+    weights : sequence of FamilyTable
+        The log prior weight of each task's families beyond that of the common network, `-inf` where they are
+        ruled out.
     n_jobs : int
         Threads.
     """
@@ -40,24 +40,16 @@ class TaskScores:
     kind: str
     stats: Sequence[Any]
     tables: Sequence[FamilyTable]
-    masks: Masks
+    weights: Sequence[FamilyTable]
     n_jobs: int
 
     @property
-    def none(self) -> FamilyTable:
-        """The families, with a score of 0 each."""
-        return self.tables[0].with_scores(np.zeros_like(self.tables[0].scores))
-
-    @property
-    def allowed(self) -> FamilyTable:
-        """0, or `-inf` where a family is ruled out."""
-        return with_prior(self.none, "uniform", masks=self.masks)
-
-    @property
     def own(self) -> list[FamilyTable]:
-        """The scores of each task."""
-        allowed = self.allowed.scores
-        return [table.with_scores(table.scores + allowed) for table in self.tables]
+        """The scores of each task, with its weights."""
+        return [
+            table.with_scores(table.scores + own.scores)
+            for table, own in zip(self.tables, self.weights, strict=True)
+        ]
 
     def pooled(self, members: Sequence[int]) -> FamilyTable:
         """The scores of some tasks' rows as those of one population.
@@ -66,12 +58,14 @@ class TaskScores:
         say nothing about populations: without any edges, one population is as probable as several.
         """
         parts = [self.stats[k] for k in members]
+        weights = np.sum([self.weights[k].scores for k in members], axis=0)
         if self.kind == "labels":
-            return self._table(self.score(pooled(parts)))
+            table = self._plain(self.score(pooled(parts)))
+            return table.with_scores(table.scores + weights)
         whole = pooled([standardized(part) if self.kind == "numbers" else part for part in parts])
-        table = self._table(self.score(whole, as_given=True))
+        table = self._plain(self.score(whole, as_given=True))
         margins = sum(self.tables[k].scores[:, 0] for k in members) - table.scores[:, 0]
-        return table.with_scores(table.scores + margins[:, None])
+        return table.with_scores(table.scores + margins[:, None] + weights)
 
     def replaced(self, task: int, stats: Any) -> TaskScores:
         """The same if a task had other statistics."""
@@ -82,6 +76,3 @@ class TaskScores:
     def _plain(self, score: Score) -> FamilyTable:
         like = self.tables[0]
         return family_table(score, like.max_parents, candidates=like.candidates, n_jobs=self.n_jobs)
-
-    def _table(self, score: Score) -> FamilyTable:
-        return with_prior(self._plain(score), "uniform", masks=self.masks)

@@ -158,13 +158,15 @@ class Relatedness:
     prior : FamilyTable
         The log prior of families.
     tasks : sequence of FamilyTable
-        Log scores, without structure prior but `-inf` where families are ruled out.
+        Log scores, without structure prior but with the weights of `normal`.
     pooled : callable, optional
-        The table of the rows of some tasks as one; None if rows of different tasks are never one population.
+        The table of the rows of some tasks as one, with their weights; None if rows of different tasks are
+        never one population.
     normal : sequence of FamilyTable
-        As in `CommonNetwork`.
+        As in `CommonNetwork`: one for each task where tasks have priors of their own. A network of several
+        tasks then has the product of their weights.
     log_prior : float, optional
-        `prior_evidence(prior)`, where it is known.
+        `prior_evidence(prior)`, where it is known and tasks have no priors of their own.
     strengths : SharedStrengths, optional
         With more than two tasks, some may share the strengths of a family and others not. Without it, all
         tasks of a group do, or none.
@@ -185,6 +187,12 @@ class Relatedness:
         self.prior, self.tasks, self.pooled = prior, list(tasks), pooled
         self.normal, self.n_jobs, self.memory = list(normal), n_jobs, memory
         self.strengths = strengths
+        self._unseen: Relatedness | None = None
+        if log_prior is None and len(self.normal) > 1:
+            together = None if pooled is None else self._weights_together
+            self._unseen = Relatedness(
+                prior, normal, together, normal=normal, log_prior=0.0, n_jobs=n_jobs, memory=memory
+            )
         self.log_prior = prior_evidence(prior) if log_prior is None else log_prior
         self._found: dict[tuple[tuple[int, ...], str], JointEdges] = {}
         self._pools: dict[tuple[int, ...], FamilyTable] = {}
@@ -225,6 +233,18 @@ class Relatedness:
 
         return merged_group(first, second, self.concentrations, evidences)
 
+    def _weights_together(self, members: Sequence[int]) -> FamilyTable:
+        weights = np.sum([self.normal[k].scores for k in members], axis=0)
+        return self.prior.with_scores(weights)
+
+    def _log_prior(self, members: tuple[int, ...], way: str) -> float:
+        """The log of the sum of the prior's weights; of tasks' own priors, by the evidence of no rows."""
+        if self._unseen is None:
+            return self.log_prior
+        if way in (RELATED, RELATED_OWN):
+            return self._unseen._common(members, way).log_evidence
+        return self._unseen._joint(members, way).log_evidence
+
     def _evidence(self, members: tuple[int, ...], way: str) -> float:
         if way not in (RELATED, RELATED_OWN):
             return self._joint(members, way).log_evidence
@@ -237,7 +257,7 @@ class Relatedness:
         some = self._some_share(members) if way == RELATED else None
         tasks = [self.tasks[k] for k in members] if some is None else some.tasks
         return CommonNetwork(
-            self.prior, tasks, DROPPED, self.log_prior,
+            self.prior, tasks, DROPPED, self._log_prior(members, way),
             shared=self._pool(members) if way == RELATED and some is None else None, normal=normal,
             n_jobs=self.n_jobs, memory=self.memory,
         )  # fmt: skip
@@ -266,14 +286,14 @@ class Relatedness:
         if way in (RELATED, RELATED_OWN):
             return self._with_alike(self._sums.pop((members, way)).edges(), members, way)
         pool = None if way == SAME_OWN else self._pool(members)
-        tables = [self.tasks[k] for k in members]
+        tables, log_prior = [self.tasks[k] for k in members], self._log_prior(members, way)
         if way == ONE:
             assert pool is not None
-            return repeated(one_network(self.prior, [pool], None, self.log_prior, self.n_jobs), len(members))
+            return repeated(one_network(self.prior, [pool], None, log_prior, self.n_jobs), len(members))
         some = self._some_share(members) if way == SAME else None
         if some is None:
-            return one_network(self.prior, tables, pool, self.log_prior, self.n_jobs)
-        found = one_network(self.prior, [some.together], None, self.log_prior, self.n_jobs)
+            return one_network(self.prior, tables, pool, log_prior, self.n_jobs)
+        found = one_network(self.prior, [some.together], None, log_prior, self.n_jobs)
         return replace(repeated(found, len(members)), alike=found.equal * some.all_alike)
 
     def _with_alike(self, found: JointEdges, members: tuple[int, ...], way: str) -> JointEdges:
