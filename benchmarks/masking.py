@@ -21,7 +21,7 @@ import argparse
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,7 @@ class Fixed:
     matrix: np.ndarray
     n_rows: float = 10.0
     names: tuple[str, ...] = ("x",)
-
-    @property
-    def data(self) -> pd.DataFrame:
-        return pd.DataFrame({"x": [0.0]})
+    data: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"x": [0.0]}))
 
     def fingerprint(self) -> bytes:
         return b""

@@ -57,6 +57,7 @@ def test_frequencies_are_those_of_the_single_fits(learner: GES, table: pd.DataFr
         total += np.where(A & A.T, 0.5, A)
     assert model.frequencies_.to_numpy() == pytest.approx(total / 12)
     assert list(model.frequencies_.columns) == list("abcde")
+    assert list(model.pruned_.columns) == ["source", "target", "weight", "reason"]
     assert (model.pairs_["low"] <= model.pairs_["adjacent"]).all()
     assert (model.pairs_["adjacent"] <= model.pairs_["high"]).all()
     assert model.pairs_["adjacent"].is_monotonic_decreasing

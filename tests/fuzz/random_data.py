@@ -231,7 +231,9 @@ def linked(frame: pd.DataFrame, rng: Rng) -> LinkedRows:
         how["free"] = FreeStructure(lambda2=one(rng, 0.01, 0.0, 10.0), n_orders=1)
     how["labels"] = likely(rng, "indicators", "latent")
     how["kinds"] = some_kinds(frame, rng)
-    how["covariates"] = likely(rng, None, [str(frame.columns[0])], rng.normal(size=(n, 1)), share=0.8)
+    how["covariates"] = likely(
+        rng, None, list(map(str, frame.columns[:1])), rng.normal(size=(n, 1)), share=0.8
+    )
     rows = in_memory(frame, rng) if rng.random() < 0.3 else contained(frame, rng)
     return LinkedRows(rows, random_state=0, **how)
 

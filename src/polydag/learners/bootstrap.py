@@ -61,6 +61,8 @@ class Bootstrap(Estimator):
     graph_ : Graph
         The consensus: pairs adjacent in more than half of the resamples, directed where one direction was
         found in more than half, undirected otherwise; weights are frequencies.
+    pruned_ : DataFrame
+        source, target, weight, reason: the edges of the consensus that were removed from cycles.
     feature_names_in_ : array of str
         The columns, in order.
     disclosure_ : DataFrame
@@ -145,7 +147,9 @@ class Bootstrap(Estimator):
             if tables > 1 and even
             else Confidence.of_graphs(graphs, names, "frequency")
         )
-        self.graph_, self.pruned_ = self.confidence_.graph()
+        self.graph_, removed = self.confidence_.graph()
+        rows = [(edge.source, edge.target, edge.weight, "part of a cycle") for edge in removed]
+        self.pruned_ = pd.DataFrame(rows, columns=["source", "target", "weight", "reason"])
         self.n_resamples_ = len(graphs)
 
     @property

@@ -243,7 +243,7 @@ def pair_stream(memory: Memory, row: int, round_: int, parts: Sequence[Words], q
 
 def _pad_of(owner: str, round_: int, question: bytes) -> bytes:
     """To what the pad is bound that encrypts a partner's share of the owner's secret."""
-    return canonical("pad", owner, round_) + question
+    return b"pad" + round_.to_bytes(8, "big") + question + owner.encode()
 
 
 def sign_list(
