@@ -42,8 +42,10 @@ class Approve(StrEnum):
     ask = "ask"
 
 
-OutputFormat = Annotated[Format, typer.Option("--format", help="How the result is shown on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no remarks.")]
+OutputFormat = Annotated[
+    Format, typer.Option("--format", help="The format of the result on standard output.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output of an earlier run.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write; a new one by default.")]

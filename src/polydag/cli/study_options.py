@@ -111,7 +111,7 @@ def _shape_parameter() -> inspect.Parameter:
             str | None,
             typer.Option(
                 "--as",
-                help=f"The shape of the data: {', '.join(SHAPE_SUMMARIES)}; see below.",
+                help=f"The shape of the data: {', '.join(SHAPE_SUMMARIES)} (see below).",
                 autocompletion=lambda: list(SHAPE_SUMMARIES),
             ),
         ],

@@ -89,7 +89,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             AUTO,
-            "Chosen by the data (default).",
+            "Chosen from the data (default).",
             "AutoDAG",
             shapes=_EVERYWHERE,
             labels=True,

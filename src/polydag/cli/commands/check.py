@@ -24,7 +24,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 def command(
     *, output: OutputFormat = Format.text, quiet: Quiet = False, debug: Debug = False, **options: Any
 ) -> None:
-    """Inspect data before learning from it: types, missing values, unusable columns, the cost of methods.
+    """Check data before learning: kinds of columns, missing values, unusable columns, cost of methods.
 
     The exit code is 3 if something was found that would stop a study.
 

@@ -39,9 +39,9 @@ LABELS = {
 def command(
     truth: Annotated[
         Path,
-        typer.Argument(help="The truth, or the run to compare with: a file in any format, or a run folder."),
+        typer.Argument(help="The truth, or the run to compare with: a graph file, or a run folder."),
     ],
-    estimates: Annotated[list[Path], typer.Argument(help="One or more other graphs, likewise.")],
+    estimates: Annotated[list[Path], typer.Argument(help="One or more graph files or run folders.")],
     output: OutputFormat = Format.text,
     debug: Debug = False,
 ) -> None:

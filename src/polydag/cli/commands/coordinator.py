@@ -10,7 +10,7 @@ import typer
 from polydag.cli.options import Debug, Force, Format, OutputFormat, Quiet
 
 NAME = "coordinator"
-HELP = "Collect the sites' files, and ask the next question."
+HELP = "Coordinate a study: collect the sites' files, and ask the next questions."
 LOG, OUTPUT = "run.log", "coordinator.log"
 Study = Annotated[Path, typer.Argument(help="The study's folder.")]
 Without = Annotated[
@@ -21,13 +21,13 @@ ExchangeFolder = Annotated[
     Path | None,
     typer.Option(
         "--exchange",
-        help="The folder that all parties see, in which files are exchanged; not with NVIDIA FLARE.",
+        help="The shared folder through which files are exchanged; not with NVIDIA FLARE.",
     ),
 ]
 Patience = Annotated[
     float | None,
     typer.Option(
-        "--patience", min=0, help="Minutes without any answer after which the run stops, to go on later."
+        "--patience", min=0, help="Stop after this many minutes without an answer; run again to continue."
     ),
 ]
 Truth = Annotated[Path | None, typer.Option("--truth", help="A graph file to compare the result with.")]
@@ -37,7 +37,7 @@ RunFolder = Annotated[Path | None, typer.Option("--out", "-o", help="The run fol
 def advance(
     study: Study,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="What the sites have sent, in any order.")
+        list[Path] | None, typer.Argument(help="The files that the sites have sent, in any order.")
     ] = None,
     without: Without = None,
     out: RunFolder = None,
@@ -99,7 +99,7 @@ def run(
 ) -> None:
     """Run a study to its end: take the sites' files, and ask the next questions.
 
-    Ctrl-C, a crash or a power cut lose nothing: run again to go on.
+    After Ctrl-C, a crash or a power cut, run the command again: it continues where it stopped.
 
     Examples:
 
@@ -164,7 +164,7 @@ def start(
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Run a study to its end in the background; status says how far it is, and stop ends it.
+    """Run a study to its end in the background; `status` reports on it, and `stop` ends it.
 
     Example: polydag coordinator start study
     """
@@ -188,7 +188,7 @@ def start(
 
 
 def status(study: Study, debug: Debug = False) -> None:
-    """Say how far a study has come, and whom it waits for.
+    """Report how far a study has come, and which sites it waits for.
 
     Example: polydag coordinator status study
     """
@@ -220,7 +220,7 @@ def status(study: Study, debug: Debug = False) -> None:
 
 
 def stop(study: Study, debug: Debug = False) -> None:
-    """Ask the running coordinator to end. Nothing is lost: run it again to go on.
+    """Stop the running coordinator. Nothing is lost: run it again to continue.
 
     Example: polydag coordinator stop study
     """

@@ -23,7 +23,10 @@ def _names() -> list[str]:
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which demos; all by default.", autocompletion=_names)
+        list[str] | None,
+        typer.Argument(
+            help="The demonstrations: table, parties, tasks, linked; all by default.", autocompletion=_names
+        ),
     ] = None,
     out: Out = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed of data and study.")] = SEED,

@@ -14,7 +14,7 @@ NAME = "export"
 
 def command(
     graph: Annotated[Path, typer.Argument(help="A run folder, or a graph file in any format.")],
-    out: Annotated[Path, typer.Argument(help="The file to write; its ending says the format.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; its suffix determines the format.")],
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -12,7 +12,7 @@ from polydag.cli.study_options import given_options, with_study_options
 from polydag.errors import UsageError
 
 NAME = "federation"
-HELP = "Make a study for sites that run apart."
+HELP = "Set up a study for sites that run apart."
 
 
 @with_study_options(
@@ -30,21 +30,24 @@ HELP = "Make a study for sites that run apart."
 )
 def init(
     *,
-    study: Annotated[Path, typer.Argument(help="The coordinator's folder of the study, which is made.")],
-    sites: Annotated[str, typer.Option("--sites", help="The names of the sites, as north,south,west.")],
+    study: Annotated[Path, typer.Argument(help="The coordinator's folder for the study, which is created.")],
+    sites: Annotated[str, typer.Option("--sites", help="The names of the sites, such as north,south,west.")],
     columns: Annotated[
         Path | None,
         typer.Option("--columns", help="A TOML file with the study's columns, their units and ranges."),
     ] = None,
     kits: Annotated[
-        Path | None, typer.Option("--kits", help="Where the kits are written; beside the study by default.")
+        Path | None, typer.Option("--kits", help="The folder for the kits; beside the study by default.")
     ] = None,
+    keep_graph: Annotated[
+        bool, typer.Option("--keep-graph", help="The graph stays with the coordinator; sites get none.")
+    ] = False,
     transport: Annotated[
-        Transport, typer.Option("--transport", help="What carries the files between the parties.")
+        Transport, typer.Option("--transport", help="How files travel between the sites and the coordinator.")
     ] = Transport.files,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="With nvflare: the host name under which sites reach the coordinator."),
+        typer.Option("--server", help="With nvflare: the host name at which sites reach the coordinator."),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="With nvflare: the coordinator's port.")] = 8002,
     debug: Debug = False,
@@ -67,7 +70,7 @@ def init(
     names = column_list(sites)
     config = configured("parties", {**given_options(options), "data": names}).seeded()
     assert isinstance(config, PartiesConfig)
-    description = described(config, None if columns is None else str(columns))
+    description = described(config, None if columns is None else str(columns), keeps_graph=keep_graph)
     if transport is Transport.nvflare:
         from polydag.deployment.flare.studies import new_flare_study
 

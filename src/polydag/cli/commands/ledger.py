@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Report what has left a party, and check that its ledger is intact.
 
-    The exit code is 3 if an entry was changed, removed or inserted. With the ledger of another party of the
-    same studies (--witness) it is also found whether the whole ledger was written anew.
+    The exit code is 3 if an entry was changed, removed or inserted. A comparison with the ledger of another
+    party of the same studies (--witness) also shows whether the whole ledger was rewritten.
 
     Example: polydag ledger ledgers/north.csv.jsonl
     """

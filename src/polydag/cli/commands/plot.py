@@ -26,8 +26,10 @@ class Kind(StrEnum):
 def command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .svg, .pdf or .png.")],
-    kind: Annotated[Kind, typer.Option("--kind", help="What is drawn.")] = Kind.graph,
-    top: Annotated[int | None, typer.Option("--top", min=1, help="Only the strongest edges.")] = None,
+    kind: Annotated[Kind, typer.Option("--kind", help="What to draw.")] = Kind.graph,
+    top: Annotated[
+        int | None, typer.Option("--top", min=1, help="Only this many of the strongest edges.")
+    ] = None,
     nodes: Annotated[str | None, typer.Option("--nodes", help="Only these variables: a,b,c.")] = None,
     neighbours: Annotated[
         str | None, typer.Option("--neighbours", help="Only this variable and its neighbours.")
@@ -36,7 +38,8 @@ def command(
         Path | None, typer.Option("--truth", help="The true graph, for roc; that of the run by default.")
     ] = None,
     width: Annotated[
-        float, typer.Option("--width", min=10, help="In millimetres: 88 is a column, 180 a page.")
+        float,
+        typer.Option("--width", min=10, help="Width in millimetres: 88 is a journal column, 180 a page."),
     ] = 88.0,
     force: Force = False,
     quiet: Quiet = False,

@@ -33,7 +33,7 @@ def command(
     """Build the interactive report of a run, or of several runs side by side.
 
     Every run folder has a report.html already; build it again with --truth, or to compare runs. The file
-    needs no network. Of a run that goes on or was interrupted, the report shows what there is.
+    needs no network. For a run that is in progress or was interrupted, the report shows what is available.
 
     Example: polydag report runs/data-notears-1 runs/data-ges-1 --out compared.html --open
     """

@@ -30,12 +30,12 @@ def command(
         str,
         typer.Option(
             "--preset",
-            help="What the paper leaves open: our choices (ours), or the published values (published).",
+            help="Choices that the paper leaves open: ours, or those of the published code (published).",
         ),
     ] = "ours",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="One value of the preset, NAME=VALUE. Repeatable."),
+        typer.Option("--set", help="Change a value of the preset: NAME=VALUE. Repeatable."),
     ] = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
@@ -43,7 +43,7 @@ def command(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Compute a paper's tables and figures again, into CSV files and pictures.
+    """Recompute a paper's tables and figures, and write CSV files and pictures.
 
     Example: polydag reproduce linked --table 1 --seeds 3
     """

@@ -52,12 +52,15 @@ class RowKind(StrEnum):
 
 def command(
     kind: Annotated[Kind, typer.Argument(help="The model from which data is drawn.")] = Kind.linear,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=2, help="Rows (times, for lagged).")] = 1000,
-    variables: Annotated[int, typer.Option("--variables", "-d", min=1, help="Variables.")] = 20,
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", min=2, help="The number of rows (times, for lagged).")
+    ] = 1000,
+    variables: Annotated[int, typer.Option("--variables", "-d", min=1, help="The number of variables.")] = 20,
     edges: Annotated[
-        float | None, typer.Option("--edges", min=0, help="Expected edges; twice the variables by default.")
+        float | None,
+        typer.Option("--edges", min=0, help="The expected number of edges; by default two per variable."),
     ] = None,
-    graph: Annotated[Shape, typer.Option("--graph", help="Erdős–Rényi or scale-free.")] = Shape.er,
+    graph: Annotated[Shape, typer.Option("--graph", help="Erdős–Rényi (er) or scale-free (sf).")] = Shape.er,
     network: Annotated[
         Path | None,
         typer.Option("--network", help="A graph file with weights, or .bif, instead of a random model."),
@@ -72,7 +75,9 @@ def command(
     row_kind: Annotated[
         RowKind, typer.Option("--row-kind", help="Correlation within a cluster of rows (linked).")
     ] = RowKind.toeplitz,
-    cluster: Annotated[int, typer.Option("--cluster", min=1, help="Rows in a cluster (linked).")] = 20,
+    cluster: Annotated[
+        int, typer.Option("--cluster", min=1, help="The number of rows in a cluster (linked).")
+    ] = 20,
     out: Out = None,
     seed: Seed = None,
     force: Force = False,

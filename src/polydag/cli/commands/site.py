@@ -15,23 +15,28 @@ if TYPE_CHECKING:
 
 NAME = "site"
 LOG = "site.log"
-HELP = "Take part in a study with rows that stay here."
+HELP = "Take part in a study with rows that stay at this site."
 Kit = Annotated[Path, typer.Argument(help="The site's kit, a folder from the coordinator.")]
 Question = Annotated[Path, typer.Argument(help="A question from the coordinator, a .polydag file.")]
-Query = Annotated[str | None, typer.Option("--query", help="The SELECT, where --data is a database address.")]
+Query = Annotated[
+    str | None, typer.Option("--query", help="The SELECT statement, if --data is a database address.")
+]
 Home = Annotated[
     Path | None,
-    typer.Option("--home", help="The site's own folder, with identity and ledger; ~/.polydag/SITE."),
+    typer.Option(
+        "--home", help="The site's own folder, with identity and ledger; ~/.polydag/SITE by default."
+    ),
 ]
 Abandon = Annotated[bool, typer.Option("--abandon", help="Give up a study that this site has not finished.")]
 Solvable = Annotated[
     bool,
     typer.Option(
-        "--solvable", help="Allow methods whose many sums can be solved for single sites, such as admm."
+        "--solvable",
+        help="Allow methods such as admm, whose many sums can reveal a single site's statistics.",
     ),
 ]
 OutFile = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The file to write; in this folder by default.")
+    Path | None, typer.Option("--out", "-o", help="The file to write; in the current folder by default.")
 ]
 
 
@@ -68,7 +73,7 @@ def _explain_refusal(site: SiteEndpoint) -> None:
 
 
 def preview(kit: Kit, question: Question, debug: Debug = False) -> None:
-    """Say what would leave the site if a question were answered; nothing leaves.
+    """Show what would leave the site if a question were answered, without sending anything.
 
     Example: polydag site preview kit-north question-1-north.polydag
     """
@@ -100,7 +105,8 @@ def answer(kit: Kit, question: Question, out: OutFile = None, debug: Debug = Fal
     if file is not None:
         _write(file, out)
     elif site.finished:
-        printed().print("The study is finished. There is nothing to send.")
+        told = f"The study is finished. There is nothing to send. {site.outcome}"
+        printed().print(told.strip(), markup=False, highlight=False, soft_wrap=True)
     if site.refusals != before:
         raise DataError(f"The question was refused: {site.refusals[-1]}")
 
@@ -111,7 +117,7 @@ def start(
         Path | None,
         typer.Option(
             "--exchange",
-            help="The folder that all parties see, in which files are exchanged; not with NVIDIA FLARE.",
+            help="The shared folder through which files are exchanged; not with NVIDIA FLARE.",
         ),
     ] = None,
     data: Annotated[
@@ -124,7 +130,8 @@ def start(
         Approve,
         typer.Option(
             "--approve",
-            help="Whether the owner is asked: once for each kind of study, for each question, never.",
+            help="When to ask the owner: for each kind of study (once), before each answer (ask), or never "
+            "(always).",
         ),
     ] = Approve.once,
     abandon: Abandon = False,
@@ -134,7 +141,7 @@ def start(
 ) -> None:
     """Take part in a study until it is finished: join, and answer the questions that arrive.
 
-    Ctrl-C, a crash or a power cut lose nothing: start again to go on.
+    After Ctrl-C, a crash or a power cut, start the site again: it continues where it stopped.
 
     Examples:
 
@@ -179,7 +186,8 @@ def start(
                 approved = approved_questions(site, approve)
                 run_site(site, channel, joining, approve=approved, say=say)
         if not quiet:
-            printed().print("The study is finished.")
+            told = f"The study is finished. {site.outcome}".strip()
+            printed().print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 def _write(file: File, path: Path | None) -> None:

@@ -146,9 +146,9 @@ class Config(ABC):
         "data", "data", "Files (CSV, Parquet, Arrow) or database addresses.", default=dataclasses.MISSING
     )
     method: str = option(
-        "--method", "text", "How to learn; the methods are listed below.", short="-m", default=AUTO
+        "--method", "text", "How to learn; polydag fit --help lists the methods.", short="-m", default=AUTO
     )
-    query: str | None = option("--query", "text", "The SELECT, where DATA is a database address.")
+    query: str | None = option("--query", "text", "The SELECT statement, if DATA is a database address.")
     columns: tuple[str, ...] | None = option(
         "--columns", "names", "The columns to use, as a,b,c; all by default."
     )
@@ -162,15 +162,15 @@ class Config(ABC):
     missing: str = option(
         "--missing",
         "missing",
-        "Missing values: stop (error, default), drop rows, impute; em and testwise allow for them; multiple "
-        "draws them several times.",
+        "What to do about missing values: stop (error, default), drop rows, impute means, em and testwise "
+        "(moments that allow for them), or multiple (imputation).",
         default="error",
     )
     imputations: int | None = option(
-        "--imputations", "positive", "How many tables are drawn, for --missing multiple; 20 by default."
+        "--imputations", "positive", "The number of imputed tables for --missing multiple; 20 by default."
     )
     na: tuple[str, ...] | None = option(
-        "--na", "codes", "A code for missing values: VALUE, or NAME=VALUE as chol=0. Repeatable."
+        "--na", "codes", "A code for missing values: VALUE, or NAME=VALUE such as chol=0. Repeatable."
     )
     transforms: Mapping[str, str] = option(
         "--transform",
@@ -179,27 +179,33 @@ class Config(ABC):
         default=dict,
     )
     recode: tuple[str, ...] | None = option(
-        "--recode", "codes", "Write a label in another way: NAME:OLD=NEW, as sex:female=F. Repeatable."
+        "--recode", "codes", "Replace a label: NAME:OLD=NEW, such as sex:female=F. Repeatable."
     )
     rescale: tuple[str, ...] | None = option(
         "--rescale", "codes", "Change units: FILE:NAME=FACTOR, or NAME=FACTOR in all files. Repeatable."
     )
     settings: Mapping[str, Any] = option(
-        "--set", "settings", "A setting of the method, NAME=VALUE, as lambda_=0.1. Repeatable.", default=dict
+        "--set",
+        "settings",
+        "A parameter of the Python class, NAME=VALUE such as penalty=2. Repeatable.",
+        default=dict,
     )
     knowledge: str | None = option(
-        "--knowledge", "file", "Required and forbidden edges, tiers: a .toml or .csv file."
+        "--knowledge",
+        "file",
+        "Background knowledge, a .toml or .csv file: required and forbidden edges, tiers.",
     )
     bootstrap: int = option(
         "--bootstrap",
         "count",
-        "Learn from this many bootstrap resamples as well; edges get their frequency.",
+        "Also learn from this many bootstrap resamples, for the frequency of each edge.",
         default=0,
     )
     interventions: str | None = option(
         "--interventions",
         "text",
-        "The column (or columns: a,b) that names what was set in a row: none, a column, several joined by +.",
+        "The column (or columns: a,b) that names the variables set by intervention in a row: none, a name, "
+        "or several joined by +.",
     )
     groups: str | None = option(
         "--groups",
@@ -212,22 +218,25 @@ class Config(ABC):
         "--coords", "text", "X,Y:K links each row with its K nearest neighbours.", panel=LINKED
     )
     time: str | None = option(
-        "--time", "text", "With --groups, the column with the time of each row (panels).", panel=LINKED
+        "--time", "text", "With --groups, the column with the time of each row (panel data).", panel=LINKED
     )
     covariance: str | None = option(
         "--covariance",
         "file",
-        "Relationships of the rows: a .grm.gz or .rel file, or pairs with a value each.",
+        "Relationships between rows: a .grm.gz or .rel file, or a table of pairs with values.",
         panel=LINKED,
     )
     row_ids: str | None = option(
         "--row-ids", "text", "The column with the row names that --links or --covariance uses.", panel=LINKED
     )
     covariates: tuple[str, ...] | None = option(
-        "--covariates", "names", "Columns on which the means depend; not variables.", panel=LINKED
+        "--covariates",
+        "names",
+        "Columns on which means depend, which are not variables themselves.",
+        panel=LINKED,
     )
     order: tuple[str, ...] | None = option(
-        "--order", "names", "All variables, causes first (method bcd).", panel=LINKED
+        "--order", "names", "All variables, causes first (for --method bcd).", panel=LINKED
     )
     discretize: str | None = option(
         "--discretize",
@@ -235,10 +244,10 @@ class Config(ABC):
         "Cut numbers into levels: quantile:4, or interval:4 of equal width.",
     )
     cluster: str | None = option(
-        "--cluster", "text", "A dask scheduler whose workers run the chains.", panel=POSTERIOR
+        "--cluster", "text", "The address of a dask scheduler, to run chains on its workers.", panel=POSTERIOR
     )
     seed: int | None = option("--seed", "count", "The random seed; drawn and recorded by default.")
-    jobs: int = option("--jobs", "positive", "Processes that may run at once.", short="-j", default=1)
+    jobs: int = option("--jobs", "positive", "The number of processes to use.", short="-j", default=1)
 
     def __post_init__(self) -> None:
         if not self.data:
@@ -329,7 +338,7 @@ class PartiesConfig(Config):
     site_effects: str = option(
         "--site-effects",
         "text",
-        "How parties may differ without making edges: means (default), none, 'means and scales', random.",
+        "Differences between parties to remove: means (default), none, 'means and scales', random.",
         default="means",
         panel=PARTIES,
     )
@@ -361,7 +370,7 @@ class TasksConfig(Config):
     shape: ClassVar[str] = "tasks"
 
     task_column: str | None = option(
-        "--task-column", "text", "The column of one file that says to which task a row belongs.", panel=TASKS
+        "--task-column", "text", "The column that names the task of each row of a single file.", panel=TASKS
     )
 
     def __post_init__(self) -> None:
@@ -376,9 +385,9 @@ class TasksConfig(Config):
 
 SHAPES: dict[str, type[Config]] = {kind.shape: kind for kind in (TableConfig, PartiesConfig, TasksConfig)}
 SHAPE_SUMMARIES = {
-    "table": "One table (default); several files are put together.",
+    "table": "One table (default); several files are concatenated.",
     "parties": "Organisations that keep their rows, one file for each.",
-    "tasks": "Related populations, one file for each or --task-column.",
+    "tasks": "Related populations, one file for each, or one with --task-column.",
 }
 
 
