@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+
+# Before NumPy is imported, here and in the processes that tests start: the threads of several test processes
+# would wait for each other, and take many times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import pytest
