@@ -104,6 +104,18 @@ def test_rows_in_which_a_variable_was_set_do_not_count_for_it() -> None:
     assert found.standard_errors[0, 1] == pytest.approx(errors[0])
 
 
+def test_a_second_fit_has_coefficients_of_its_own() -> None:
+    rng = np.random.default_rng(7)
+    a = rng.normal(size=200)
+    model = BOSS()
+    for slope in (1.0, 3.0):
+        X = pd.DataFrame({"a": a, "b": slope * a + rng.normal(size=200)})
+        found = model.fit(X).coefficients_
+        expected = coefficients(model.graph_, GaussianStats.from_data(X))
+        for mine, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(mine, right)
+
+
 def _stats(X: np.ndarray) -> GaussianStats:
     return GaussianStats.from_data(pd.DataFrame(X, columns=["a", "b"]))
 

@@ -26,6 +26,7 @@ from polydag import (
     simulate,
 )
 from polydag.cli.main import app
+from polydag.data.kinds import resolve_kind
 from polydag.errors import DataError, UsageError
 from polydag.rows.decorrelation import decorrelate
 from polydag.rows.linked_table import LinkedTable
@@ -141,6 +142,17 @@ def test_a_large_file_with_labels_is_streamed(
     summary = (tmp_path / "run" / "summary.txt").read_text()
     assert "The data is large" in summary
     assert "labels: ward" in summary.lower()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.5, -0.5, np.nan, np.inf]), min_size=12, max_size=12))
+def test_kinds_of_a_whole_table_are_those_of_each_column(cells: list[float]) -> None:
+    X = pd.DataFrame(np.reshape(cells, (6, 2)), columns=["a", "b"])
+    typed, kinds = InMemory(X)._typed
+    each = {name: resolve_kind(X[name], None, name, str) for name in X}
+    assert kinds == {name: own.kind for name, own in each.items()}
+    for name, own in each.items():
+        pd.testing.assert_series_equal(typed[name], own.column, check_dtype=own.kind == "continuous")
 
 
 def test_what_is_no_table() -> None:

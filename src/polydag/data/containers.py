@@ -72,16 +72,16 @@ def _checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
         )
     if not frame.columns.is_unique:
         return frame  # refused by name where the names are needed
-    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    for name, dtype in dtypes.items():
         if getattr(dtype, "kind", "O") == "c":
             raise DataError(f"Column {name} holds {_NOT_NUMBERS['c']}.")
         if isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
             raise DataError(f"Column {name} holds {dtype}. Turn it into numbers or labels, or leave it out.")
-    if any(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
+    if any(isinstance(dtype, pd.SparseDtype) for dtype in dtypes.values()):
         frame = frame.sparse.to_dense()  # type: ignore[attr-defined]
-    numbers = {
-        name: float for name, column in frame.items() if column.dtype == object and _holds_numbers(column)
-    }
+    objects = [name for name, dtype in dtypes.items() if dtype == np.dtype(object)]
+    numbers = {name: float for name in objects if _holds_numbers(frame[name])}
     return frame.astype(numbers) if numbers else frame
 
 

@@ -80,6 +80,15 @@ def typed_columns(
     return Typed(typed, kinds, notes)
 
 
+def all_have_fractions(frame: pd.DataFrame) -> bool:
+    """Whether all columns are floats of which an early row has a fractional part: numbers as they stand."""
+    if any(dtype != np.float64 for dtype in frame.dtypes):
+        return False
+    head = frame.iloc[:_HEAD].to_numpy()
+    fractions = np.mod(head, 1, out=np.zeros_like(head), where=np.isfinite(head))
+    return bool((fractions != 0).any(axis=0).all())
+
+
 def resolve_kind(
     column: pd.Series[Any], requested: Kind | None, label: str, locate: Callable[[int], str]
 ) -> Resolved:

@@ -71,7 +71,6 @@ class AutoDAG(HeldOutScore, StructureLearner):
             pruned=[],
             converged=learner.converged_,
             n_iter=learner.n_iter_,
+            stats=learner._moments,
         )
-        self.coefficients_ = learner.coefficients_
-        self._moments = learner._moments
         self.notes_ = (choice.reason, *(note for note in learner.notes_ if note not in source.notes))

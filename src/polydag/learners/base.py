@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from html import escape
 from typing import Any, ClassVar, Self
 
@@ -107,7 +108,6 @@ class StructureLearner(Estimator, ABC):
     time_series: ClassVar[bool] = False
 
     graph_: Graph
-    coefficients_: Coefficients
     raw_weights_: Array
     history_: pd.DataFrame
     pruned_: pd.DataFrame
@@ -176,7 +176,7 @@ class StructureLearner(Estimator, ABC):
 
     def _keep_source(self, source: Source | Tasks) -> None:
         own = getattr(self, "notes_", ())
-        self.unknown_pairs_ = source.unknown_pairs if isinstance(source, Source) else ()
+        self.unknown_pairs_ = source.unknown_pairs
         self.kinds_ = self.kinds_ or dict.fromkeys(source.names, "continuous")
         own = (*own, *kinds_notes(source, self.kinds_))
         self.notes_ = tuple(dict.fromkeys((*own, *source.notes)))
@@ -207,6 +207,12 @@ class StructureLearner(Estimator, ABC):
         """The weights of `graph_`."""
         return self.graph_.weights
 
+    @cached_property
+    def coefficients_(self) -> Coefficients:
+        """The coefficients of the edges, computed when first asked for."""
+        stats = self._moments
+        return from_weights(self.graph_) if stats is None else coefficients(self.graph_, stats)
+
     @property
     def edges_(self) -> pd.DataFrame:
         """One row per edge: source, target, weight, standardized, standard_error, strength, directed."""
@@ -233,7 +239,7 @@ class StructureLearner(Estimator, ABC):
         """Store a result; the coefficients come from `stats`, or else from the weights of the graph."""
         self.graph_ = graph
         self._moments = stats
-        self.coefficients_ = from_weights(graph) if stats is None else coefficients(graph, stats)
+        self.__dict__.pop("coefficients_", None)  # of an earlier fit
         self.raw_weights_ = raw_weights
         self.history_ = pd.DataFrame(history)
         rows = [(edge.source, edge.target, edge.weight, reason) for edge, reason in pruned]

@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 
 from polydag.data.containers import require_columns, table_of
-from polydag.data.kinds import Typed, as_table_column, has_few_whole_numbers, typed_columns
+from polydag.data.kinds import (
+    Typed,
+    all_have_fractions,
+    as_table_column,
+    has_few_whole_numbers,
+    typed_columns,
+)
 from polydag.data.reading import from_frame
 from polydag.data.table import Kind, Missing
 from polydag.data.table import Table as ReadTable
@@ -463,8 +469,9 @@ def _with_kinds(data: Any, kinds: Mapping[str, Kind]) -> Typed:
     frame = as_frame(data)
     names = select_columns([str(name) for name in frame.columns], None, "The table")
     select_columns(names, list(kinds), "The table")
-    typed, found, read_as = typed_columns(
-        frame.set_axis(names, axis="columns"), kinds, "The table", lambda row: f"row {row + 1}"
-    )
+    frame = frame.set_axis(names, axis="columns")
+    if not kinds and all_have_fractions(frame):
+        return Typed(frame, dict.fromkeys(names, "continuous"), ())
+    typed, found, read_as = typed_columns(frame, kinds, "The table", lambda row: f"row {row + 1}")
     columns = {name: as_table_column(typed[name], kind) for name, kind in found.items()}
     return Typed(pd.DataFrame(columns, index=frame.index), found, read_as)

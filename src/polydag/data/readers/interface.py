@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,13 +95,17 @@ def select_columns(names: Sequence[str], columns: Sequence[str] | None, label: s
                 f"{label}: column {position} has no name. Name it. If it is a row index written by pandas, "
                 "save the table with to_csv(…, index=False)."
             )
-    if repeated := sorted({name for name in names if list(names).count(name) > 1}):
+    if repeated := _repeated(names):
         raise DataError(f"{label}: several columns have the name {', '.join(repeated)}. Rename them.")
     if columns is None:
         return list(names)
     if unknown := [name for name in columns if name not in set(names)]:
         known = f"{', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
         raise DataError(f"{label} has no column {', '.join(unknown)}. Its columns are {known}.")
-    if repeated := sorted({name for name in columns if list(columns).count(name) > 1}):
+    if repeated := _repeated(columns):
         raise DataError(f"Column {', '.join(repeated)} was requested more than once.")
     return list(columns)
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
