@@ -407,7 +407,7 @@ def test_a_ledger_that_is_lost_or_put_back_is_not_begun_anew(tmp_path: Path) -> 
         Stored({**attack.folders, "site 0": again}).send("site 0", 1, "roster")  # refused, and stored
         assert len(again.ledger.entries) > entries
     file.write_bytes(whole.splitlines(keepends=True)[0])
-    with pytest.raises(DataError, match="an older one was put back"):
+    with pytest.raises(DataError, match="an older copy was restored"):
         SiteFolder(own.path, "site 0", party(0), Policy(DIRECTORY))
 
 

@@ -120,7 +120,7 @@ def test_options_take_precedence_over_the_configuration(data: str) -> None:
 def test_changed_data_stops_a_repetition_unless_named(data: str, frame: pd.DataFrame) -> None:
     assert Outcome("fit", data, *FAST, "--out", "first").code == 0
     frame.iloc[:150].to_csv(data, index=False)
-    Outcome("fit", "--config", "first/config.toml").refused(3, data, "is not what it was")
+    Outcome("fit", "--config", "first/config.toml").refused(3, data, "has changed")
     assert Outcome("fit", data, "--config", "first/config.toml", "--out", "second").code == 0
 
 

@@ -153,7 +153,7 @@ def test_changed_data_is_noticed(data: str) -> None:
     runs.perform(TableConfig(data=(data,), method="equal-variance"), "first")
     config, sha256 = runs.read_config("first")
     Path(data).write_text(Path(data).read_text().replace("1", "2", 1))
-    with pytest.raises(DataError, match=r"table.csv is not what it was"):
+    with pytest.raises(DataError, match=r"table.csv has changed"):
         runs.perform(config, "second", expected=sha256)
     assert not Path("second").exists()
     assert not Path("second.partial").exists()

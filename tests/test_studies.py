@@ -343,7 +343,7 @@ def test_several_tables_are_put_together(tmp_path: Path) -> None:
     whole = run(TableConfig(data=(str(tmp_path / "both.csv"),), method="equal-variance", seed=1))
     assert parts.n == whole.n == 400
     assert parts.graph == whole.graph
-    assert "2 tables were put together" in parts.notes[0]
+    assert "2 tables were concatenated" in parts.notes[0]
 
 
 def test_tables_with_other_columns_are_refused(tmp_path: Path) -> None:

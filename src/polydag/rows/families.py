@@ -45,7 +45,7 @@ def family_moments(found: Decorrelation, strengths: Array | None = None) -> Gaus
         alike, kept = bool(table.group_level[j]), ~was_set[:, j]
         strength = None if strengths is None or alike else float(strengths[j])
         if not kept.any():
-            raise DataError(f"{name} was set in every row, so nothing can be learned of its causes.")
+            raise DataError(f"{name} was set in every row, so nothing can be learned about its causes.")
         if not alike and strength is None and kept.all():
             continue
         key = (alike, strength, kept.tobytes())

@@ -73,7 +73,7 @@ class Regimes(Generic[S]):
         """The merged statistics of all rows in which `node` was not set."""
         usable = [part for targets, part in self.parts.items() if str(node) not in targets]
         if not usable:
-            raise DataError(f"{node} was set in every row, so nothing can be learned of its causes.")
+            raise DataError(f"{node} was set in every row, so nothing can be learned about its causes.")
         return reduce(add, usable)
 
     def __add__(self, other: Regimes[S]) -> Regimes[S]:

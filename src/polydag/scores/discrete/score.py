@@ -150,5 +150,5 @@ def _merged(regimes: Regimes[Any], name: str) -> CountTables:
     """The tables of all rows in which a node was not set."""
     usable: tuple[CountTables, ...] = tuple(part for targets, part in regimes if name not in targets)
     if not usable:
-        raise DataError(f"{name} was set in every row, so nothing can be learned of its causes.")
+        raise DataError(f"{name} was set in every row, so nothing can be learned about its causes.")
     return usable[0] if len(usable) == 1 else MergedTables(usable)

@@ -62,7 +62,7 @@ def require_same(found: Mapping[str, str], expected: Mapping[str, str], where: s
         if now != before:
             rows = " (of the query's rows in their order: add ORDER BY)" if is_database(name) else ""
             raise DataError(
-                f"{name} is not what it was: {where} records the SHA-256 {before[:12]}…, "
+                f"{name} has changed: {where} records the SHA-256 {before[:12]}…, "
                 f"now it is {now[:12]}…{rows}. "
                 "Restore the old data; or name the data on the command line to use it as it is now."
             )

@@ -224,7 +224,7 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
         return Tables({table.source: table}, (*table.notes, *_suspicions(config, table)), table.source)
     whole = _stacked(plan, tables)
     notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
-    notes.append(f"{len(tables)} tables were put together: {whole.n} rows.")
+    notes.append(f"{len(tables)} tables were concatenated: {whole.n} rows.")
     notes += _suspicions(config, whole)
     return Tables({whole.source: with_row_labels(config, whole, sha256)}, tuple(notes), whole.source)
 

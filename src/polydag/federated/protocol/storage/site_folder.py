@@ -105,7 +105,7 @@ class SiteFolder:
         if written < 0:
             raise DataError(
                 f"{self.ledger.file} has {len(self.ledger.entries)} entries, and there were {base} when the "
-                "study began: an older one was put back. Put back the last one."
+                "study began: an older copy was restored. Restore the latest one."
             )
         if written > len(state.ledger):
             state = dataclasses.replace(state, closed=True, refusals=(*state.refusals, _ABANDONED))
