@@ -49,6 +49,10 @@ def test_three_processes_find_the_graph_of_one_through_a_folder(tmp_path: Path) 
     fitted = ("fit", "--as", "parties", *processes.files.values(), "--method", "boss", "--seed", 3)
     polydag(*fitted, "--out", tmp_path / "one")
     assert (tmp_path / "study/run/graph.json").read_text() == (tmp_path / "one/graph.json").read_text()
+    for site in SITES:
+        assert f"The graph is in kit-{site}/result." in said[site]
+        given = tmp_path / f"kit-{site}/result/graph.json"
+        assert given.read_text() == (tmp_path / "one/graph.json").read_text()
     assert "placed question-1-north.polydag" in (tmp_path / "study/run/run.log").read_text()
     secrets = [kit["token"] for kit in kits]
     secrets += [(tmp_path / f"home-{site}/identity.key").read_text().strip() for site in SITES]
@@ -146,7 +150,7 @@ def test_a_file_that_disappears_is_put_back_until_it_has_served(tmp_path: Path) 
 
 def test_a_channel_that_is_out_of_reach_for_a_while_is_waited_for(tmp_path: Path) -> None:
     folder = tmp_path / "mounted"
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         Exchange(folder, "a" * 64)
     folder.mkdir()
     channel = Exchange(folder, "a" * 64)
@@ -202,7 +206,7 @@ def test_without_a_terminal_nothing_is_approved(tmp_path: Path) -> None:
     (tmp_path / "exchange").mkdir()
     words = ("site", "start", kit, "--data", files["north"], "--home", tmp_path / "home")
     said = polydag(*words, "--exchange", tmp_path / "exchange", code=2)
-    assert "no terminal to ask at" in said
+    assert "no terminal for the question" in said
     assert list((tmp_path / "exchange").iterdir()) == []
 
 

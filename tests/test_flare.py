@@ -192,6 +192,10 @@ def test_the_tutorial_finds_the_graph_of_one_process_as_it_is_written(
     polydag(*fit[1:])
     assert (tmp_path / "study/run/graph.json").read_text() == (tmp_path / "together/graph.json").read_text()
     np.testing.assert_allclose(weights(tmp_path / "study/run"), weights(tmp_path / "together"), rtol=1e-6)
+    for site in SITES:
+        for name in ("graph.json", "edges.csv"):
+            given = tmp_path / f"kit-{site}/result" / name
+            assert given.read_text() == (tmp_path / "study/run" / name).read_text()
     kits = [tmp_path / f"kit-{site}" for site in SITES]
     secrets = [json.loads((kit / "kit.json").read_text())["token"] for kit in kits]
     secrets += [(tmp_path / f"home-{site}/identity.key").read_text().strip() for site in SITES]
@@ -223,7 +227,7 @@ def test_a_coordinator_in_the_background_says_how_far_it_is_and_stops(tmp_path: 
         assert processes.of_flare() == []
     assert "Stopped; the study waits for north, south, west" in (study / "coordinator.log").read_text()
     (study / "run").mkdir()
-    assert "It has ended at once" in polydag("coordinator", "start", study, code=2)
+    assert "It ended immediately" in polydag("coordinator", "start", study, code=2)
 
 
 def test_kits_hold_their_own_keys_only_and_can_be_renewed(tmp_path: Path) -> None:
@@ -254,7 +258,7 @@ def test_kits_hold_their_own_keys_only_and_can_be_renewed(tmp_path: Path) -> Non
     [
         (("--server", "not a host"), "--server must be a host name"),
         (("--server", "localhost", "--port", 70000), "--port must be from 1 to 65535"),
-        ((), "say with --server under which name"),
+        ((), "needs --server"),
         (("--server", "localhost", "--sites", "a,b,ç"), "letters, digits, - and _ only"),
     ],
 )

@@ -48,6 +48,7 @@ def in_words(signed: Signed) -> list[str]:
         f"Study {signed.study[:12]}…, of the coordinator with the key {signed.coordinator.hex()[:16]}….",
         f"Sites: {', '.join(description.sites)}.",
         f"Method: {description.config.method}. Numbers leave {protected}.",
+        f"The graph {'stays with the coordinator' if description.keeps_graph else 'goes to all sites'}.",
     ]
     if not description.columns:
         return [

@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from polydag import sealed_files
-from polydag.deployment import envelopes
+from polydag.deployment import envelopes, sharing
 from polydag.deployment.description import Description, Signed, holding_of
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram, answers_of, learn
 from polydag.deployment.packing import packed, unpacked
 from polydag.deployment.preparation import agreed_columns
 from polydag.deployment.site import KIT, File, encryption_keys, read_json, write_json
-from polydag.errors import DataError, UsageError
+from polydag.errors import DataError, PolydagError, UsageError
 from polydag.federated.protocol.coordinator import DONE, STOPPED, Coordinator, CoordinatorState
 from polydag.federated.protocol.coordinator_masking import Masking, agreement_of
 from polydag.federated.protocol.disclosure import Disclosed, Noise, answer_entries, table
@@ -220,7 +221,8 @@ class CoordinatorEndpoint:
         machine, state = self.machine, self.state
         if state.status == DONE:
             sites = self.signed.description.sites
-            last = Message(COORDINATOR, "", state.round, ANSWER, state.result)
+            sums = {} if self.signed.description.keeps_graph else state.result
+            last = Message(COORDINATOR, "", state.round, ANSWER, sums)
             messages = [dataclasses.replace(last, recipient=site) for site in sites]
             messages = messages if machine.masking is None else machine.masking.signed(messages)
         else:
@@ -240,7 +242,9 @@ class CoordinatorEndpoint:
             self.identity.public.hex(),
         )
         directory = {name: own["identity"] for name, own in self.joined.items()}
-        words = {"final": {"study": self.final.to_json(), "directory": directory}}
+        words: dict[str, Any] = {"final": {"study": self.final.to_json(), "directory": directory}}
+        if self.finished and not self.signed.description.keeps_graph:
+            words["graph"] = self._graph
         recipient = bytes.fromhex(self.joined[site]["key"])
         content = packed(words, messages)
         return File(header.file_name, envelopes.sealed(header, content, self.identity, recipient))
@@ -349,8 +353,20 @@ class CoordinatorEndpoint:
         sealed_files.write_arrays(self.folder / PRIVATE / STATE, "CoordinatorState", arrays)
         self.state, self.number = state, number
 
+    @cached_property
+    def _graph(self) -> dict[str, Any] | None:
+        """The graph for the sites; None where there is none, which `result` explains to the coordinator."""
+        try:
+            return sharing.shared(self.result())
+        except PolydagError:
+            return None
+
     def result(self) -> Result:
         """What the learner found; only when all sums are there."""
+        return self._result
+
+    @cached_property
+    def _result(self) -> Result:
         if self.state is None or self.state.status != DONE:
             raise UsageError(f"The study is not finished: it waits for {', '.join(self.waits_for)}.")
         answers, rounds = answers_of(self.state.program)

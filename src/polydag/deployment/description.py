@@ -135,6 +135,8 @@ class Description:
     holdings : mapping of site to mapping
         What the sites' join files say of their rows, where the study depends on it: `gaps`, whether values
         are missing, and `regimes`, which variables were set by intervention, where a site says so.
+    keeps_graph : bool
+        Whether the graph stays with the coordinator; otherwise the last question brings it to all sites.
     """
 
     study: Mapping[str, Any]
@@ -143,6 +145,7 @@ class Description:
     version: str
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     holdings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    keeps_graph: bool = False
 
     @cached_property
     def config(self) -> PartiesConfig:
@@ -182,6 +185,7 @@ class Description:
             "version": self.version,
             "knowledge": dict(self.knowledge),
             "holdings": {site: dict(own) for site, own in self.holdings.items()},
+            "keeps_graph": self.keeps_graph,
         }
 
     @classmethod
@@ -198,6 +202,7 @@ class Description:
                 str(words["version"]),
                 words["knowledge"],
                 {site: holding_of(own) for site, own in words["holdings"].items()},
+                bool(words["keeps_graph"]),
             )
             plan, _ = plan_of(found.config), found.known
             for text in found.filters:
@@ -309,7 +314,9 @@ def holding_of(own: Mapping[str, Any]) -> dict[str, Any]:
     return {"gaps": own["gaps"], "regimes": None if regimes is None else [list(own) for own in regimes]}
 
 
-def described(config: PartiesConfig, dictionary: str | None = None) -> Description:
+def described(
+    config: PartiesConfig, dictionary: str | None = None, *, keeps_graph: bool = False
+) -> Description:
     """The description of a new study; `dictionary` is a TOML file with [columns] and filters, if any."""
     from polydag import __version__
     from polydag.studies.data.inputs import read_knowledge
@@ -334,6 +341,7 @@ def described(config: PartiesConfig, dictionary: str | None = None) -> Descripti
         filters,
         __version__,
         {} if known is None else _as_lists(known),
+        keeps_graph=keeps_graph,
     )
 
 

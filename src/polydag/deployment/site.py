@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from polydag import sealed_files
-from polydag.deployment import envelopes
+from polydag.deployment import envelopes, sharing
 from polydag.deployment.description import Column, Description, Signed
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram
@@ -143,6 +143,7 @@ class SiteEndpoint:
         self.name, self._token = str(content["site"]), str(content["token"])
         self.notes: tuple[str, ...] = ()
         self.refusals: tuple[str, ...] = ()
+        self.outcome = sharing.where(self.kit)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -284,7 +285,8 @@ class SiteEndpoint:
             if message.phase == ASK:
                 found += self._asked_in_words(message, description)
             elif message.phase == ANSWER:
-                found.append("The study is finished. Nothing leaves.")
+                brings = " The question brings the graph." if question.words.get("graph") else ""
+                found.append(f"The study is finished. Nothing leaves.{brings}")
             else:
                 found.append(f"{message.phase}: keys for masked sums, which say nothing about rows.")
         return found
@@ -351,11 +353,18 @@ class SiteEndpoint:
         folder = self._folder(final, description)
         replies = folder.step(question.messages)
         if folder.state.phase == ANSWER and folder.state.round:
+            self.outcome = self._kept(question.words, description)
             write_json(self.home / CURRENT, {"study": self.signed.study, "finished": True})
         self.notes = folder.state.notes
         self.refusals = folder.state.refusals
         refused = [reply for reply in replies if reply.phase == REFUSED]
         return refused[-1:] or replies
+
+    def _kept(self, words: Mapping[str, Any], description: Description) -> str:
+        """Keep the graph that the last question brings; returns what the owner should know of it."""
+        if description.keeps_graph:
+            return "The graph stays with the coordinator."
+        return sharing.keep(words.get("graph"), self.kit)
 
     def _folder(self, final: Mapping[str, Any], description: Description) -> SiteFolder:
         """The site's folder, open for this study under the owner's present policy."""

@@ -75,7 +75,7 @@ def init(
         from polydag.deployment.flare.studies import new_flare_study
 
         if server is None:
-            raise UsageError("With --transport nvflare, say with --server under which name sites reach you.")
+            raise UsageError("--transport nvflare needs --server, the host name at which sites reach you.")
         made = new_flare_study(study, description, kits or study.parent, server, port)
     elif server is not None:
         raise UsageError("--server goes with --transport nvflare.")

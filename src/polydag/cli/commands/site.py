@@ -164,7 +164,7 @@ def start(
     with SiteEndpoint(kit) as site:
         joins = not (kit / FINAL).is_file()
         if data is None and joins and not (kit / SETTINGS).is_file():
-            raise UsageError(f"{site.name} has not joined: say where its rows are, with --data.")
+            raise UsageError(f"{site.name} has not joined: name its rows with --data.")
         known = site.settings if data is None and joins else {}
         own = Path(known["home"]) if known else home or _home(site)
         if joins:
