@@ -65,7 +65,7 @@ def test_learners_and_notes() -> None:
     found = model.graph_.adjacency
     np.testing.assert_array_equal(found | found.T, TRUTH.adjacency | TRUTH.adjacency.T)
     assert isinstance(rows.family_moments(), ByNode)
-    assert any("Columns differ in how alike linked rows are" in note for note in model.notes_)
+    assert any("Columns differ in the correlation of linked rows" in note for note in model.notes_)
     assert BayesianDiscovery(criterion="bge", max_parents=3).fit(rows).posterior_ is not None
     assert PC().fit(rows).graph_.n_nodes == 5
     alike = LinkedRows(table(np.full(5, 0.4), 1), groups=LABELS)

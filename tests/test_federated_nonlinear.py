@@ -385,7 +385,7 @@ def test_series_from_the_command_line(tmp_path: Path, series: list[pd.DataFrame]
     settings = {"model": "lagged", **own}
     few = load(PartiesConfig(data=tuple(paths), method="admm", settings=settings, columns=("x1", "x0")))
     assert few.tables[paths[0]].names == ("x1", "x0", "day", "who")
-    with pytest.raises(UsageError, match="tear holes"):
+    with pytest.raises(UsageError, match="leave gaps"):
         load(PartiesConfig(data=tuple(paths), method="admm", settings=settings, missing="drop"))
 
 

@@ -215,7 +215,7 @@ def test_few_columns_share_one_strength(rows: pd.DataFrame) -> None:
     model = RowDecorrelator(SCHOOL, random_state=0).fit(rows.iloc[:, :3])
     assert model.structure_ == "common"
     assert model.row_correlation_[0, 1] == pytest.approx(0.7, abs=0.12)
-    with pytest.warns(DataWarning, match="Θ follows chance"):
+    with pytest.warns(DataWarning, match="Θ is mostly noise"):
         RowDecorrelator(SCHOOL, structure="free", free=FEW).fit(rows.iloc[:, :3])
 
 

@@ -207,7 +207,7 @@ def test_a_posterior_and_a_bootstrap_of_mixed_columns(clinic: pd.DataFrame) -> N
 
 def test_labels_are_never_silently_numbers(clinic: pd.DataFrame) -> None:
     numbers = clinic.drop(columns="ward")
-    assert any("taken as amounts" in note and "died" in note for note in Notears().fit(numbers).notes_)
+    assert any("taken as quantities" in note and "died" in note for note in Notears().fit(numbers).notes_)
     for source in (clinic, InMemory(numbers, kinds={"died": "discrete"})):
         for learner in (Notears(), GES(criterion="bic"), PC(test="fisher-z")):
             with pytest.raises(DataError, match=r"(ward|died).* holds labels.*--kind"):

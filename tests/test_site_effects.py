@@ -257,7 +257,7 @@ def test_parties_with_large_errors_do_not_outweigh_the_others(dag: Any) -> None:
     [
         (0.0, "means", "do not differ noticeably. Rows were centred within each party. This costs 3 of 300"),
         (3.0, "means", "Means differ between the 4 parties in 8 of 8 columns"),
-        (3.0, "none", "can make false edges"),
+        (3.0, "none", "can cause false edges"),
     ],
 )
 def test_what_is_said(by: float, effects: str, said: str, parts: dict[str, pd.DataFrame]) -> None:

@@ -42,7 +42,8 @@ def approved_questions(site: SiteEndpoint, mode: Approve) -> Callable[[Question]
 def _confirmed(lines: Iterable[str], question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(
-            "The owner of the rows must approve this, and there is no terminal to ask at. Start it at a "
+            "The owner of the rows must approve this, and there is no terminal for the question. Start "
+            "it at a "
             "terminal, or with --approve always."
         )
     for line in lines:

@@ -38,5 +38,5 @@ def started(
         time.sleep(_PAUSE)
     if process.poll() not in (None, 0):
         said = output.read_text(encoding="utf-8", errors="replace").strip()
-        raise UsageError(f"It has ended at once: {said.removeprefix('Error: ')}")
+        raise UsageError(f"It ended immediately: {said.removeprefix('Error: ')}")
     return process.pid

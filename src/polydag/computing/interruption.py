@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 INTERRUPTED = (
-    "The search was interrupted: the graph is the best until then, not where the search would have ended."
+    "The search was interrupted: the graph is the best found so far, not where the search would have ended."
 )
 _taken = threading.Event()
 

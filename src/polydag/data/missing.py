@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHOICES = (
-    "missing='drop' or 'impute' (on the command line: --missing drop|impute); or learn from all rows with "
-    "InMemory(X, missing='em') or 'multiple' (--missing em|multiple)"
+    "missing='drop' or 'impute' (on the command line: --missing drop|impute); or use all rows with "
+    "InMemory(X, missing='em') or 'multiple' (--missing "
+    "em|multiple)"
 )
 _LEAST_SHARE = 0.1  # of rows that must be left when the others are dropped
 

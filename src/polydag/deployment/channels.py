@@ -47,5 +47,5 @@ def site_channel(site: SiteEndpoint, exchange: Path | None, say: Say) -> Iterato
 
 def _given(exchange: Path | None) -> Path:
     if exchange is None:
-        raise UsageError("Say with --exchange through which folder the files of this study go.")
+        raise UsageError("Name the folder through which files are exchanged: --exchange DIR.")
     return exchange

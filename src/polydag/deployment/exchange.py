@@ -57,7 +57,7 @@ class Exchange:
         self._pause = _SHORTEST
         self.trouble = ""  # why a file cannot be placed at present
         if not Path(folder).is_dir():
-            raise DataError(f"{folder} is no folder. Make it, and let all parties of the study see it.")
+            raise DataError(f"{folder} is not a folder. Create it where all parties of the study can see it.")
 
     def arrived(self, *kinds: str, site: str | None = None) -> Iterator[Arrived]:
         """New or changed files of some kinds, the earliest questions first; none twice."""

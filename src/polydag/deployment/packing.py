@@ -47,7 +47,7 @@ def unpacked(content: bytes) -> tuple[dict[str, Any], list[Message]]:
     """The words and messages in bytes of unknown origin; a `DataError` says what is wrong with them."""
     size = int.from_bytes(content[:4], "big")
     if len(content) < 4 or size > min(_LONGEST_HEAD, len(content) - 4):
-        raise DataError("its contents are shorter than they say")
+        raise DataError("its contents are shorter than declared")
     try:
         head = json.loads(content[4 : 4 + size])
         words, listed = dict(head["words"]), list(head["messages"])
@@ -62,7 +62,7 @@ def unpacked(content: bytes) -> tuple[dict[str, Any], list[Message]]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"its contents cannot be read ({type(error).__name__})") from None
     if start != len(content):
-        raise DataError("its contents are longer than they say")
+        raise DataError("its contents are longer than declared")
     return words, messages
 
 

@@ -48,9 +48,7 @@ def with_recipe(description: Description, kit: Path) -> Description:
         if name not in columns:
             raise UsageError(f"{file}: the study has no column {name}.")
         if unknown := [key for key in own if key not in _OWN]:
-            raise UsageError(
-                f"{file}: {name}.{unknown[0]} is the study's matter; yours are {', '.join(_OWN)}."
-            )
+            raise UsageError(f"{file}: the study sets {name}.{unknown[0]}; a recipe has {', '.join(_OWN)}.")
         columns[name] = Column.of(name, {**columns[name].to_json(), **own})
     return dataclasses.replace(description, columns=columns)
 
@@ -252,7 +250,7 @@ def declared(description: Description, table: Table, min_rows: int) -> dict[str,
         if len(counts) and counts.min() < min_rows:
             raise DataError(
                 f"{table.source}: column {name} has labels that fewer than {min_rows} rows have, such as "
-                f"{counts.idxmin()!r}; joining would tell the coordinator. Leave the column out "
+                f"{counts.idxmin()!r}; joining would disclose them. Leave the column out "
                 "(columns, under [rows] of the policy), merge rare labels, or let the study describe its "
                 "columns and their levels (--columns)."
             )

@@ -112,7 +112,7 @@ def run_coordinator(
     exchange : Exchange
         The folder.
     patience : float, optional
-        Seconds without any answer after which the run stops, to go on later; no limit by default.
+        Seconds without any answer after which the run stops, to be continued later; no limit by default.
     say : callable
         Takes what the coordinator should know, one sentence at a time.
     """
@@ -144,11 +144,13 @@ def run_coordinator(
         last = time.monotonic() if active else last
         if patience is not None and time.monotonic() - last > patience:
             raise NotConvergedError(
-                f"No file has come for {patience:g} seconds: the study waits for {waits}. Run the command "
-                f"again to go on, or with --without {waits.replace(', ', ',')} where the method allows it."
+                f"No file has arrived for {patience:g} seconds: the study waits for {waits}. Run the command "
+                f"again to continue, or with --without {waits.replace(', ', ',')} if the method allows it."
             )
         if (coordinator.folder / PRIVATE / _STOP).exists():
-            raise NotConvergedError(f"Stopped; the study waits for {waits}. Run the command again to go on.")
+            raise NotConvergedError(
+                f"Stopped; the study waits for {waits}. Run the command again to continue."
+            )
         told(exchange.trouble)
         exchange.wait(active=active)
 
@@ -160,7 +162,7 @@ def _require_running(coordinator: CoordinatorEndpoint) -> None:
         return
     if coordinator.refused:
         site, why = next(iter(coordinator.refused.items()))
-        raise DataError(f"The study cannot go on with {site}: it {why}.")
+        raise DataError(f"The study cannot continue with {site}: it {why}.")
     if coordinator.stopped:
         raise NotConvergedError(coordinator.stopped)
 

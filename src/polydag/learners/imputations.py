@@ -16,7 +16,8 @@ from polydag.regression.coefficients import from_weights
 
 _FREQUENCIES = (
     "The graph is that of most of {m} tables whose missing values were drawn. Without a bootstrap "
-    "(--bootstrap), frequencies of edges show what missing values leave open, not what few rows do."
+    "(--bootstrap), frequencies of edges show the "
+    "uncertainty due to missing values only."
 )
 _PROBABILITIES = (
     "Probabilities are means over {m} tables whose missing values were drawn; missing_share is the part of "

@@ -69,7 +69,7 @@ def read_folder(path: str | os.PathLike[str]) -> RunFiles:
         return RunFiles(str(folder), _texts(folder))
     if unfinished.is_dir():
         name = str(unfinished)[: -len(".partial")]
-        why = "This run is still going on or was interrupted: there is no graph yet."
+        why = "This run is in progress or was interrupted: there is no graph yet."
         return RunFiles(name, _texts(unfinished), partial=why)
     if not folder.exists():
         raise DataError(f"There is no run folder {folder}.")

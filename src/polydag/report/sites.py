@@ -34,7 +34,7 @@ def _in_words(entries: list[dict[str, Any]]) -> str:
     rounds = max((int(entry.get("last_round", 1)) for entry in entries), default=0)
     size = sum(int(entry.get("bytes", 0)) for entry in entries)
     open_ones = sorted({str(entry.get("name")) for entry in entries if not entry.get("masked")})
-    kinds = "all of them masked or keys" if not open_ones else f"readable: {', '.join(open_ones)}"
+    kinds = "all of them masked, or keys" if not open_ones else f"readable: {', '.join(open_ones)}"
     return f"sent {arrays:,} arrays in {rounds:,} rounds, {in_bytes(size)}; {kinds}"
 
 

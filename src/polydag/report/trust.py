@@ -13,14 +13,12 @@ _FEW_ROWS = 10.0  # rows per variable
 _UNMIXED, _FEW_DRAWS = 1.05, 100.0
 _SORTABLE = 0.9
 
-_SUFFICIENCY = (
-    "It assumes that no unmeasured variable affects two of these, and that no effect runs in a circle."
-)
+_SUFFICIENCY = "It assumes that no unmeasured variable affects two of these, and that there are no cycles."
 _LINEAR = "It assumes linear effects and independent errors."
 _SQUARES = "It compares squared errors, so the units of the columns matter for directions."
 _CLASSES = (
-    "Independent errors of unknown size determine a class of graphs: an undirected edge is one whose "
-    "direction the data cannot tell."
+    "Independent errors of unknown size determine a class of graphs: the data cannot determine the "
+    "direction of an undirected edge."
 )
 ASSUMPTIONS = {
     "notears": (_SUFFICIENCY, _LINEAR, _SQUARES),
@@ -120,8 +118,8 @@ def _pruned(files: RunFiles) -> list[tuple[str, str]]:
 
 def _missing(study: dict[str, Any]) -> list[tuple[str, str]]:
     done = {
-        "drop": "Rows with missing values were left out: the rest may not represent all.",
-        "impute": "Missing values were imputed: intervals do not know that.",
+        "drop": "Rows with missing values were left out: the remaining rows may not be representative.",
+        "impute": "Missing values were imputed: intervals do not allow for that.",
     }
     text = done.get(str(study.get("missing")))
     return [(REMARK, text)] if text else []

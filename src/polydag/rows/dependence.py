@@ -160,7 +160,7 @@ def sentence(
     if not test.dependent:
         return (
             f"No dependence of rows {where} was found (average correlation {correlation:.2f}, "
-            f"p = {test.p_value:.2g}): methods for independent rows will do."
+            f"p = {test.p_value:.2g}): methods for independent rows are adequate."
         )
     n, ignoring, decorrelated = numbers
     return (

@@ -222,8 +222,8 @@ def _warn_of_few_values(problem: Problem, table: LinkedTable) -> None:
     entries = np.diff(layout.frees)
     if not (p * layout.sizes >= VALUES_PER_ENTRY * entries)[layout.sizes > 1].all():
         warnings.warn(
-            f"{int(layout.sizes.max())} rows hang together and there are only {p} columns: too few to "
-            f"estimate the strength of every one of {table.links.n_links:,} links; Θ follows chance. Use "
+            f"{int(layout.sizes.max())} rows are connected, and {p} columns are too few to estimate a "
+            f"strength for each of the {table.links.n_links:,} links; Θ is mostly noise. Use "
             "structure='auto'.",
             DataWarning,
             stacklevel=5,

@@ -46,7 +46,7 @@ def _require_rows_left(table: LinkedTable) -> None:
     if left < _FEWEST or not table.unset_links.n_links:
         raise DataError(
             f"In {left} rows nothing was set, and {'few' if left < _FEWEST else 'none'} of them are linked: "
-            "how alike linked rows are cannot be estimated from them. Give their correlation "
+            "the row correlation cannot be estimated from them. Give it "
             "(correlation=, or share= with covariance=)."
         )
     values = table.values[table.unset]

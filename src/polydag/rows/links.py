@@ -231,8 +231,8 @@ def as_links(links: Any, rows: int | Sequence[Hashable]) -> Links:
     sizes = np.bincount(result.components)
     if sizes.max() > MAX_COMPONENT or result.n_links > MAX_LINKS:
         raise DataError(
-            f"{sizes.max():,} rows hang together, with {result.n_links:,} links: too large "
-            f"(at most {MAX_COMPONENT:,} and {MAX_LINKS:,}). Use fewer links, so that it falls apart."
+            f"{sizes.max():,} rows are connected, by {result.n_links:,} links: too many (at most "
+            f"{MAX_COMPONENT:,} and {MAX_LINKS:,}). Use fewer links, so that the network splits into parts."
         )
     return result
 

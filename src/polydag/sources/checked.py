@@ -113,8 +113,9 @@ def _require_numbers(source: Source) -> None:
     """Raise for columns that can only be labels, where a method is for numbers."""
     if labels := _fixed(source, "discrete"):
         raise DataError(
-            f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test for "
-            "mixed columns (BOSS, GES and PC choose it by themselves) or leave the column out. Where its "
+            f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test "
+            f"for mixed columns (BOSS, GES and PC choose it "
+            "automatically) or leave the column out. Where its "
             "labels are numbers that mean amounts, declare it continuous (kinds=; on the command line "
             "--kind NAME=continuous)."
         )
@@ -145,6 +146,6 @@ def _require_levels(levels: Mapping[str, Sequence[object]], n: float) -> None:
             such = ", ".join(repr(level)[:24] for level in own[:2])
             raise DataError(
                 f"Column {name} has {len(own)} different labels ({such}, …) in {n:g} rows: nothing can be "
-                f"learned of them. Leave it out (--exclude {shlex.quote(name)}), group its labels, or, if "
+                f"learned from them. Leave it out (--exclude {shlex.quote(name)}), group its labels, or, if "
                 f"they are amounts, declare it continuous (--kind {shlex.quote(f'{name}=continuous')})."
             )

@@ -303,7 +303,7 @@ class LinkedRows(Source):
             ""
             if known or found.structure == "independent"
             else (
-                f" How alike linked rows are is estimated from the {table.unset.sum():,} rows in which "
+                f" The row correlation is estimated from the {table.unset.sum():,} rows in which "
                 "nothing was set."
             )
         )
@@ -317,7 +317,7 @@ class LinkedRows(Source):
         own = pd.Series(self.decorrelation_.column_correlations, index=list(self.table.names))
         own = own[~self.table.group_level]
         return (
-            f"Columns differ in how alike linked rows are (from {own.min():.2f} in {own.idxmin()} to "
+            f"Columns differ in the correlation of linked rows (from {own.min():.2f} in {own.idxmin()} to "
             f"{own.max():.2f} in {own.idxmax()}; p = {self.decorrelation_.columns_p_value:.1g}). "
             + (_ONE_FOR_ALL if self._levels else _OWN_EACH)
             + (_WORTH.format(self.n, self.effective_n) if self._only_some_depend else ""),

@@ -333,7 +333,7 @@ class Parties(Source):
                 shown = ", ".join(f"{next(iter(found), 'none')} at {party}" for party, found in own.items())
                 raise DataError(
                     f"Column {column} has the same label in all rows of a party ({shown}). Rows are centred "
-                    "within each party, so that nothing can be learned of it. Leave it out (--exclude "
+                    "within each party, so nothing can be learned about it. Leave it out (--exclude "
                     f"{shlex.quote(column)})."
                 )
 

@@ -106,7 +106,7 @@ class CellStats:
         parts = (self, other)
         if not all(isinstance(part.ask, CellRows) for part in parts):
             raise UsageError(
-                "Moments per cell of labels are added where rows are at hand. Use the degenerate Gaussian "
+                "Moments per cell of labels cannot be added without rows. Use the degenerate Gaussian "
                 "(criterion='dg')."
             )
         mixed = self.mixed + other.mixed

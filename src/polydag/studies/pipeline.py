@@ -32,7 +32,7 @@ def load(config: Config) -> Inputs:
 
     require_links_fit(config)
     if plan.is_time_series and config.missing == "drop":
-        raise UsageError("--missing drop would tear holes into time series. Use impute, or mend them first.")
+        raise UsageError("--missing drop would leave gaps in time series. Use impute, or fill them in first.")
     require_gaps_fit(plan)
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)

@@ -26,7 +26,9 @@ from polydag.computing.interruption import was_taken
 INTERRUPTED = 130
 _PATIENCE = (3.0, 10.0)  # seconds until the main thread is woken again, and until the process is ended
 _LOOK = 0.2  # seconds between two looks at what has happened
-_ENDING = "Interrupted: the search ends with the best graph until now. Press Ctrl-C again to end at once."
+_ENDING = (
+    "Interrupted: the search ends with the best graph found so far. Press Ctrl-C again to stop immediately."
+)
 _asked, _told = threading.Event(), threading.Event()
 
 

@@ -30,7 +30,7 @@ def findings_between(first: Table, other: Table) -> Iterator[Finding]:
             "info",
             pair,
             "have the same columns in a different order",
-            "nothing need be done: columns are matched by their names",
+            "no action is needed: columns are matched by name",
         )
     for name in (name for name in first.names if name in theirs):
         subject = f"{pair}, column {name}"

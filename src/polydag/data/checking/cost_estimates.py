@@ -50,7 +50,7 @@ COSTS: tuple[Cost, ...] = (
         "equal-variance",
         lambda d, n: 10 * _DOUBLE * d * d,
         lambda d, n: 3e-3 + 1.2e-4 * d + 4e-8 * d**3 + 1.5e-8 * n * d,
-        "works on statistics: the number of rows hardly matters",
+        "uses statistics: the number of rows hardly matters",
     ),
     Cost(
         "notears",
@@ -94,13 +94,13 @@ COSTS: tuple[Cost, ...] = (
         "parties",
         lambda d, n: (3.2e5 + 50 * min(n, 1e4)) * d + 12 * _DOUBLE * d * d,
         lambda d, n: 2e-2 + (2.8e-3 + 3e-7 * n) * d + 8e-7 * d**2,
-        "boss on masked sums of three parties, without the network between them",
+        "boss on masked sums of three parties, without network delays",
     ),
     Cost(
         "linked rows",
         lambda d, n: 1.7e7 + 2.5e4 * n,
         lambda d, n: 3e-2 + 3e-3 * d + 6e-5 * n**1.5,
-        "boss on rows in groups of ten, with the structure of their correlation chosen",
+        "boss on rows in groups of ten, including the choice of the structure",
     ),
 )
 

@@ -288,7 +288,7 @@ def _order(table: Table) -> Iterator[Finding]:
             table.source,
             f"rows that follow each other in the file are alike: {', '.join(found[:6])}",
             "if rows are in order of time, use --method notears-lagged; if they come in groups, name these "
-            "with --groups COLUMN; if the file was only sorted, nothing need be done",
+            "with --groups COLUMN; if the file was only sorted, no action is needed",
         )
 
 

@@ -121,7 +121,7 @@ def _many_labels(values: pd.Series[Any], column: ColumnSummary) -> tuple[str, st
             )
         if text.map(lambda cell: _TWO.fullmatch(cell) is not None).all():
             return (
-                f"holds two numbers in a cell, as {text.iloc[0]!r}, which are taken as "
+                f"holds two numbers in a cell, such as {text.iloc[0]!r}, which are taken as "
                 f"{column.distinct} labels",
                 f"make two columns of it, or leave it out: --exclude {name}",
             )

@@ -75,8 +75,8 @@ def serving(kit: Path, name: str, sites: Sequence[str], say: Say) -> Iterator[Ex
         yield exchange
         if not _awaited(lambda: relay.is_done, _TOLD):
             say(
-                "Not all sites have heard that the study is finished. Run the command again, with --force, "
-                "when they are there."
+                "Not all sites know yet that the study is finished. Run the command again, "
+                "with --force, when they are running."
             )
 
 

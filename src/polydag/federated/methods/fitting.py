@@ -133,9 +133,10 @@ def _scale_notes(study: Study, result: Arrays) -> list[str]:
     if not linear or scale is None or len(scale) < 2 or scale.max() > _STANDARD * scale.min():
         return []
     return [
-        "All columns have nearly the same spread, as standardised ones do: least squares tells directions by "
-        "the scales of errors, and has little to go by. BOSS on the parties' summed moments does not depend "
-        "on scales."
+        "All columns have nearly the same spread, as standardised ones do: least "
+        "squares infers directions from the scales of errors, which carry little "
+        "information here. BOSS on the parties' summed moments does not depend on "
+        "scales."
     ]
 
 

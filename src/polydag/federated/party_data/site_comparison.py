@@ -241,8 +241,8 @@ class Comparison:
     def _of_means(self, effects: str, correlation: float) -> str:
         different = self._different(self.mean_p_values)
         done = {
-            "none": "They were not taken out (site_effects='none')"
-            + (", which can make false edges: site_effects='means' centres rows." if different else "."),
+            "none": "They were not subtracted (site_effects='none')"
+            + (", which can cause false edges: site_effects='means' centres rows." if different else "."),
             "random": "Each party has a random intercept, which makes two of its rows correlated by "
             f"{correlation:.2f}.",
         }.get(effects, "Rows were centred within each party.")

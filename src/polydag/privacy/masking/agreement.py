@@ -77,8 +77,8 @@ class Agreement:
         if n < min_sites:
             raise UsageError(
                 f"Masked sums need at least {min_sites} sites, and there are {n}: in a sum over two, each "
-                "can compute the other's contribution. Add parties, or say Privacy(mode='none') (--set "
-                "privacy=none) to add up in the open."
+                "can compute the other's contribution. Add parties, or use Privacy(mode='none') (--set "
+                "privacy=none) to add up without masks."
             )
         if self.recover and not n < 2 * self.quorum <= 2 * n:
             raise UsageError(
@@ -94,8 +94,8 @@ class Agreement:
                 raise UsageError(
                     f"Only {' and '.join(holders) or 'nobody'} {'have' if len(holders) > 1 else 'has'} rows "
                     f"in which {part or 'nothing'} was set: a sum over fewer than {min_sites} sites shows "
-                    "what these sites add, masked or not. Leave these rows out, or say Privacy(mode='none') "
-                    "(--set privacy=none) to add up in the open."
+                    "what these sites add, masked or not. Leave these rows out, or use Privacy(mode='none') "
+                    "(--set privacy=none) to add up without masks."
                 )
 
     @property

@@ -142,7 +142,7 @@ def decorrelate_latent(
     drawn = drawn_moments(X, cuts, found.precision, rng)
     if drawn.n < _FEWEST_ROWS:
         warnings.warn(
-            f"The labels tell as much as {drawn.n:.0f} rows of numbers: too little to learn a graph from.",
+            f"The labels are worth about {drawn.n:.0f} rows of numbers: too few to learn a graph from.",
             DataWarning,
             stacklevel=2,
         )

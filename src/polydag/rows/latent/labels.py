@@ -50,9 +50,9 @@ def ordered_levels(frame: pd.DataFrame, kinds: Mapping[str, str]) -> Levels:
         if len(levels) > 2 and not numeric and not getattr(column.dtype, "ordered", False):
             shown = ", ".join(map(str, levels[:4])) + (", …" if len(levels) > 4 else "")
             raise DataError(
-                f"Column {name} has {len(levels)} levels without an order ({shown}), which no one Gaussian "
-                "variable lies behind. Give them an order (numbers that are declared as discrete, or an "
-                "ordered categorical column), or use labels='indicators'."
+                f"Column {name} has {len(levels)} levels without an order ({shown}), which cannot come from "
+                "a single Gaussian variable. Give them an order (numbers that are declared as discrete, or "
+                "an ordered categorical column), or use labels='indicators'."
             )
         found[name] = levels
     return found

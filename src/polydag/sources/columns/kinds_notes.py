@@ -21,12 +21,13 @@ def kinds_notes(source: Source | Tasks, used: Mapping[str, Kind]) -> tuple[str, 
     if labels:
         example = labels[0] if len(labels) == 1 else "NAME"
         notes.append(
-            f"Few whole numbers, taken as labels: {_listed(labels)}. If they are amounts, declare them "
-            f"continuous (--kind {example}=continuous; in Python kinds=)."
+            f"Few whole numbers, taken as labels: {_listed(labels)}. If they are quantities, declare "
+            f"them continuous (--kind {example}=continuous; in Python kinds=)."
         )
     if numbers:
         notes.append(
-            f"Few whole numbers, taken as amounts, since this method is for numbers: {_listed(numbers)}. If "
+            f"Few whole numbers, taken as quantities, since this method is for numbers: "
+            f"{_listed(numbers)}. If "
             "they are labels, use a method for mixed columns, such as boss, ges or pc."
         )
     return tuple(notes)

@@ -163,8 +163,9 @@ def missing_note(rows: LabelRows) -> str:
 
 def turns_note(found: Expected) -> str:
     """How counts were computed in spite of missing labels."""
-    early = "" if found.settled else ", which ended before the network came back"
+    early = "" if found.settled else ", which ended before the network settled"
     return (
-        f"Missing labels were drawn {DRAWS} times from a network that was learned in turns with them "
-        f"(structural EM, {found.turns} turns{early})."
+        f"Missing labels were drawn {DRAWS} times from a network, alternating with learning it "
+        f"(structural EM, "
+        f"{found.turns} iterations{early})."
     )

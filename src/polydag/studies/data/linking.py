@@ -77,8 +77,8 @@ def require_row_labels(config: Config, frame: pd.DataFrame, source: str) -> None
     for name in names:
         if name in frame.columns and (lost := int(frame[name].isna().sum())):
             raise DataError(
-                f"{source}, column {name}: {lost} of {len(frame)} rows have no value, and that is not "
-                "imputed. Write it down, or leave these rows out of the file."
+                f"{source}, column {name}: {lost} of {len(frame)} rows have no value, and this column is "
+                "not imputed. Fill the values in, or remove these rows from the file."
             )
 
 

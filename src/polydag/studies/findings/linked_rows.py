@@ -147,8 +147,8 @@ def _of_levels(levels: pd.DataFrame, found: Decorrelation) -> tuple[str, ...]:
     return (
         f"Within {group} and between, the coefficient of {most['source']} -> {most['target']} differs: "
         f"{most['within']:.2g} and {most['between']:.2g} (p = {most['p_value']:.1g}; see "
-        f"within_and_between.csv). The mean of {most['source']} in a group stands for more than the values "
-        "of its rows: for what else groups differ in.",
+        f"within_and_between.csv). The mean of {most['source']} in a group may represent something else in "
+        f"which groups differ.",
     )
 
 

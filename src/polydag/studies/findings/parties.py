@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ONE_PROCESS = (
-    "disclosure.json lists all that left the parties. Here they all ran in one process, which read every "
-    "table; between organisations, each runs its own site."
+    "disclosure.json lists everything that left the parties. Here all parties "
+    "ran in one process, which read every table; between organisations, each "
+    "runs its own site."
 )
 _APART = (
-    "disclosure.json lists all that reached the coordinator. Each party ran its own site; its ledger lists "
-    "what left it."
+    "disclosure.json lists everything that reached the coordinator. Each party "
+    "ran its own site, whose ledger lists what left it."
 )
 
 

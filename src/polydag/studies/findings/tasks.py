@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BASES = {
-    JOINT: "are joint: they take into account what the tasks have in common, and what few rows cannot show",
-    PRODUCT: "are products of the tasks' own probabilities, which take a lack of rows for a difference",
+    JOINT: "are joint: they allow for what the tasks have in common, and for what few rows cannot show",
+    PRODUCT: "are products of the tasks' own probabilities, which mistake a lack of rows for a difference",
     POOLED: "are zero, because all tasks were given one network",
 }
 _LISTED_TASKS = 5  # with more tasks, notes are about their mean
