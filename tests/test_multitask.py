@@ -204,14 +204,14 @@ def test_words_and_numbers_are_not_united() -> None:
 
 
 def test_tables_that_do_not_fit() -> None:
-    controls, patients = clinics()
+    (controls, patients), alone = clinics(), MultitaskDiscovery(transfer="none")
     with pytest.raises(DataError, match="patients lacks the column smoke, which controls has"):
-        MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns="smoke")})
+        alone.fit({"controls": controls, "patients": patients.drop(columns="smoke")})
     spelt = patients.rename(columns={"smoke": "Smoke"})
     with pytest.raises(DataError, match=r"task 2 lacks the column smoke \(it has 'Smoke', written differ"):
         MultitaskDiscovery().fit([controls, spelt])
     with pytest.raises(DataError, match="controls lacks the column age, which patients has"):
-        MultitaskDiscovery().fit({"controls": controls, "patients": patients.assign(age="old")})
+        alone.fit({"controls": controls, "patients": patients.assign(age="old")})
     with pytest.raises(DataError, match="patients has no rows"):
         MultitaskDiscovery().fit({"controls": controls, "patients": patients.iloc[:0]})
     with pytest.raises(DataError, match="There are no tasks"):
@@ -223,7 +223,7 @@ def test_tables_that_do_not_fit() -> None:
     with pytest.raises(DataError, match="task 2 is None"):
         MultitaskDiscovery().fit([controls, None])
     with pytest.raises(DataError, match=r"lacks the columns smoke, lung, which .* leave them out"):
-        MultitaskDiscovery().fit({"controls": controls, "patients": patients.drop(columns=["smoke", "lung"])})
+        alone.fit({"controls": controls, "patients": patients.drop(columns=["smoke", "lung"])})
     with pytest.raises(DataError, match=r"task 2: .*smoke, row 1: the value is missing"):
         MultitaskDiscovery().fit([controls, patients.assign(smoke=None)])
 

@@ -115,7 +115,7 @@ def test_interventions_of_each_task_by_enumeration(kind: str) -> None:
         evidence, P = by_orders(prior, scores)
         parts.append((math.log(odds * share) + evidence, np.array([P, P])))
     for shared in (pool, None):
-        found = enumerated(prior, tasks, DROPPED, shared, allowed)
+        found = enumerated(prior, tasks, DROPPED, shared, [allowed] * len(tasks))
         parts.append((math.log(odds * 0.225) + float(found["log_evidence"]), found["edges"]))
     weights = np.exp([w for w, _ in parts] - np.logaddexp.reduce([w for w, _ in parts]))
     expected = sum(w * P for w, (_, P) in zip(weights, parts, strict=True))

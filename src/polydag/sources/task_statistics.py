@@ -18,16 +18,16 @@ from polydag.sources.columns.labels import not_labels, numbers_of
 from polydag.sources.interface import Source
 from polydag.sources.table import InMemory, as_frame
 from polydag.sources.tasks import Tasks
-from polydag.stats import GaussianStats, MixedStats, Regimes
+from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.count_tables import MergedTables, keeps_rows
 from polydag.stats.discrete import levels_of_all
 
 
-def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
+def task_counts(tasks: Tasks, score: str, cut: str | None, *, may_lack: bool = False) -> list[Any]:
     """Counts of every task over the levels of all tasks; continuous columns are cut at common points."""
-    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    columns = own_columns(tasks, may_lack=may_lack and cut is None)
     tables = {task: source for task, source in tasks.items() if isinstance(source, InMemory)}
-    frames = {task: _selected(as_frame(source.data), names) for task, source in tables.items()}
+    frames = {task: _selected(as_frame(source.data), columns[task]) for task, source in tables.items()}
     for task, frame in frames.items():
         if not len(frame):
             raise DataError(f"{task} has no rows.")
@@ -48,7 +48,16 @@ def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
         for task, source in tasks.items()
     }
     _require_one_kind(counts)
-    levels = levels_of_all([part for own in counts.values() for part in _parts(own)])
+    parts = [part for own in counts.values() for part in _parts(own)]
+    levels = {
+        name: own
+        for column in tasks.names
+        for name, own in levels_of_all(
+            DiscreteCounts.without_rows((column,), (part.levels[part.names.index(column)],))
+            for part in parts
+            if column in part.names
+        ).items()
+    }
     if single := {name: own for name, own in levels.items() if len(own) < 2}:
         values = ", ".join(repr(level) for own in single.values() for level in own)
         everywhere = ", the same in every task" if len(tasks) > 1 else f" in {next(iter(tasks))}"
@@ -58,9 +67,9 @@ def task_counts(tasks: Tasks, score: str, cut: str | None) -> list[Any]:
     return [_with_levels(own, levels) for own in counts.values()]
 
 
-def task_statistics(tasks: Tasks) -> list[Gaussian]:
+def task_statistics(tasks: Tasks, *, may_lack: bool = False) -> list[Gaussian]:
     """Mean and scatter of every task."""
-    names = common_columns({task: list(source.names) for task, source in tasks.items()})
+    columns = own_columns(tasks, may_lack=may_lack)
     result: list[Gaussian] = []
     for task, source in tasks.items():
         try:
@@ -68,20 +77,20 @@ def task_statistics(tasks: Tasks) -> list[Gaussian]:
         except DataError as error:
             raise DataError(f"{task}: {error}") from None
         result.append(
-            stats.select(names)
+            stats.select(columns[task])
             if isinstance(stats, GaussianStats)
-            else Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+            else Regimes({targets: part.select(columns[task]) for targets, part in stats.parts.items()})
         )
     return result
 
 
-def task_mixed(tasks: Tasks, needs: Needs = "mixed") -> list[Any]:
+def task_mixed(tasks: Tasks, needs: Needs = "mixed", *, may_lack: bool = False) -> list[Any]:
     """Moments of numbers and of indicators of labels in every task, over the levels of all tasks.
 
     For `needs="cells"`, with counts and moments per cell of labels.
     """
-    names = common_columns({task: list(source.names) for task, source in tasks.items()})
-    labels = [name for name in names if tasks.kinds[name] == "discrete"]
+    columns = own_columns(tasks, may_lack=may_lack)
+    labels = [name for name in tasks.names if tasks.kinds[name] == "discrete"]
     levels = united_levels(levels_of_each(tasks, labels), labels)
     if single := [name for name, own in levels.items() if len(own) < 2]:
         raise DataError(f"Column {', '.join(single)} has only one level in all tasks. Leave it out.")
@@ -90,16 +99,16 @@ def task_mixed(tasks: Tasks, needs: Needs = "mixed") -> list[Any]:
         try:
             if needs == "cells":
                 source.require_cells()
-            stats = source.mixed(levels)
+            stats = source.mixed({name: own for name, own in levels.items() if name in columns[task]})
             if needs == "cells" and isinstance(stats, MixedStats):
-                result.append(source.cells(stats).select(names))
+                result.append(source.cells(stats).select(columns[task]))
                 continue
         except DataError as error:
             raise DataError(f"{task}: {error}") from None
         result.append(
-            Regimes({targets: part.select(names) for targets, part in stats.parts.items()})
+            Regimes({targets: part.select(columns[task]) for targets, part in stats.parts.items()})
             if isinstance(stats, Regimes)
-            else stats.select(names)
+            else stats.select(columns[task])
         )
     return result
 
@@ -117,6 +126,25 @@ def pooled(stats: Sequence[Any]) -> Any:
 
 def _sum(parts: Sequence[Any]) -> Any:
     return MergedTables(tuple(parts)) if any(map(keeps_rows, parts)) else reduce(add, parts)
+
+
+def own_columns(tasks: Tasks, *, may_lack: bool) -> dict[str, list[str]]:
+    """The columns of each task in one order: the same in all, unless tasks may lack some."""
+    columns = {task: list(source.names) for task, source in tasks.items()}
+    if not may_lack or all(set(own) == set(tasks.names) for own in columns.values()):
+        return dict.fromkeys(columns, common_columns(columns))
+    for task, own in columns.items():
+        others = {name for other, names in columns.items() if other != task for name in names}
+        for name in own:
+            spelt = {other for other in others if other.strip().casefold() == name.strip().casefold()}
+            if name not in others and spelt:
+                common_columns({task: own, **columns})
+        if len(others.intersection(own)) < 2:
+            raise DataError(
+                f"{task} has fewer than two columns in common with the other tasks, which can say nothing "
+                "about its network. Learn it by itself."
+            )
+    return {task: [name for name in tasks.names if name in own] for task, own in columns.items()}
 
 
 def common_columns(columns: Mapping[str, list[str]]) -> list[str]:

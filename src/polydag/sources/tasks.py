@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -54,8 +55,15 @@ class Tasks(Mapping[str, Source]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables, in the order of the first task."""
-        return next(iter(self.values())).names
+        """The variables of all tasks, those of the first task first."""
+        return tuple(dict.fromkeys(name for source in self.values() for name in source.names))
+
+    @cached_property
+    def unknown_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of variables that no task has both of."""
+        own = [set(source.names) for source in self.values()]
+        pairs = itertools.combinations(self.names, 2)
+        return tuple(pair for pair in pairs if not any(names.issuperset(pair) for names in own))
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:

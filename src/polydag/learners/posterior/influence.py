@@ -135,6 +135,8 @@ def _learner(model: MultitaskDiscovery) -> Relatedness:
             "Influence needs exact joint probabilities: transfer='learned', and no more variables than exact "
             "sums are for."
         )
+    if any(len(own.names) < len(model.feature_names_in_) for own in model.posteriors_):
+        raise UsageError("Influence needs the same columns in both groups.")
     if len(learner.normal) > 1:
         raise UsageError("Influence needs the same prior in all tasks: without a mapping of tasks to priors.")
     return learner

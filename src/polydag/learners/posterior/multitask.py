@@ -19,6 +19,17 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS
 from polydag.learners.posterior.criterion import chosen_criterion, criterion_notes, posterior_score
 from polydag.learners.posterior.histories import histories
+from polydag.learners.posterior.own_columns import (
+    OwnPosterior,
+    among,
+    columns_of_all,
+    known_differences,
+    known_pairs,
+    lacking_notes,
+    mean_of_known,
+    require_all_candidates,
+    table_over,
+)
 from polydag.learners.posterior.power import found_share
 from polydag.learners.posterior.task_priors import TaskPriors
 from polydag.learners.posterior.task_scores import TaskScores
@@ -125,12 +136,13 @@ class MultitaskDiscovery(StructureLearner):
         One for each task: `posteriors_[0].edges`.
     graphs_ : list of Graph
         The connections of each task above the threshold, directed where one direction is above it, too.
+        Posteriors and graphs are over the columns that the task has.
     differences_ : DataFrame
         source, target, `in <task>`, shared, `only in <task>`, basis: the probability that an edge is in each
         task, in all of them, in one and no other. With "learned" also `other strengths`: that it is in all
-        tasks, among the same parents, which have other strengths.
-        The basis is "joint" for "learned" and "theorem1", "one
-        network for all" for "pool" and "product of marginals" otherwise. With "theorem1" each task has its
+        tasks, among the same parents, which have other strengths. What depends on a column that a task lacks
+        is NaN. The basis is "joint" for "learned" and "theorem1", "one network for all" for "pool" and
+        "product of marginals" otherwise. With "theorem1" each task has its
         own view of what all tasks share, `shared from <task>`; `shared` is the smallest of these.
     connections_ : DataFrame
         The same for connections, which are edges in either direction, with the columns first and second in
@@ -147,7 +159,9 @@ class MultitaskDiscovery(StructureLearner):
     task_scores_ : TaskScores
         With "learned", the scores of each task's families.
     graph_ : Graph
-        The same of the mean probabilities over the tasks.
+        The same of the mean probabilities over the tasks, each pair over those that have both columns.
+    unknown_pairs_ : tuple of pairs of str
+        The pairs of columns that no task has both of; there is nothing in `graph_` between them.
     candidates_ : DataFrame
         variable, candidates, best_left_out (the largest gain, in any task, of a variable that is not a
         candidate); empty where all variables are candidates.
@@ -228,7 +242,8 @@ class MultitaskDiscovery(StructureLearner):
         """Learn from `Tasks`, or from a list or mapping of tables, one per task; `y` is ignored.
 
         A table is a DataFrame, an array, a `Table`, statistics, or any other source. Tables may differ in the
-        number of rows, but must have the same columns.
+        number of rows. With `transfer="learned"` a task may lack columns that others have: its network is
+        then over its own columns. All other forms need the same columns in all tasks.
         """
         return super().fit(X)
 
@@ -236,9 +251,11 @@ class MultitaskDiscovery(StructureLearner):
         return X if isinstance(X, Tasks) else Tasks(X)
 
     def _fit(self, source: Tasks) -> None:
-        stats = self._statistics(source)
-        names = stats[0].names
         transfer = self._transfer(len(source))
+        stats = self._statistics(source, may_lack=transfer == "learned")
+        names = columns_of_all(part.names for part in stats)
+        lacking = any(len(part.names) < len(names) for part in stats)
+        self._own = [part.names for part in stats] if lacking else [names] * len(source)
         priors = TaskPriors.of(self.structure_prior, self.edge_prior, self.knowledge, tuple(source), names)
         for name in ("relatedness_", "ways_", "mechanisms_", "task_scores_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -249,13 +266,18 @@ class MultitaskDiscovery(StructureLearner):
         self.n_rows_ = {name: float(table.n) for name, table in source.items()}
         self._statistics_by_task, self._priors = stats, priors
         scores = [posterior_score(self, part) for part in stats]
-        plain, pruned = tables_of(
-            scores, self.max_parents, self.max_candidates, priors.candidates, self.n_jobs
-        )
+        self.notes_ = (*self.notes_, *lacking_notes(tuple(source), self._own, names))
+        if not lacking:
+            plain, pruned = tables_of(
+                scores, self.max_parents, self.max_candidates, priors.candidates, self.n_jobs
+            )
+        else:
+            require_all_candidates(len(names), self.max_parents, self.max_candidates)
+            plain, pruned = [table_over(names, own, self.max_parents, self.n_jobs) for own in scores], None
         self.candidates_ = candidate_table(pruned, names)
         self.tasks_ = tuple(source)
         if transfer == "learned":
-            found = self._learned(plain, stats)
+            found = self._learned(plain, stats, lacking)
         else:
             own = [priors.with_prior(table, k) for k, table in enumerate(plain)]
             sources = [priors.allowed(table, k) for k, table in enumerate(plain)]
@@ -297,18 +319,25 @@ class MultitaskDiscovery(StructureLearner):
         """
         if not hasattr(self, "tasks_"):
             raise UsageError("There are no tasks to draw: call fit first.")
-        first = self.posteriors_[0]
+        first = self._whole[0]
         if not isinstance(first, TaskPosterior):
-            return independent(self.posteriors_, count, random_state)
+            return self._among_own(independent(self._whole, count, random_state))
         by_view = isinstance(first.networks, Theorem1Networks)
         if by_view and view is None:
             raise UsageError(
                 "With transfer='theorem1' each task has its own view of all tasks: name one as view."
             )
-        own = self.posteriors_[self.number(view)] if by_view and view is not None else first
+        own = self._whole[self.number(view)] if by_view and view is not None else first
         assert isinstance(own, TaskPosterior)
         assert own.networks is not None
-        return own.networks.sample(count, random_state)
+        return self._among_own(own.networks.sample(count, random_state))
+
+    def _among_own(self, drawn: list[DagSamples]) -> list[DagSamples]:
+        """Of each task, what is left among the columns that it has."""
+        return [
+            dags if len(own) == len(dags.names) else among(dags, own)
+            for dags, own in zip(drawn, self._own, strict=True)
+        ]
 
     def power(
         self,
@@ -324,17 +353,19 @@ class MultitaskDiscovery(StructureLearner):
         rows to show it. Samples with as many rows as `task` has are drawn from the distribution of `like`,
         and `power` is the share of them in which a connection is found: its probability, from that sample
         alone, is above one half. The columns are first, second and power. None where no such samples can be
-        drawn: with interventions, with mixed columns, for more variables than exact sums are for.
+        drawn: with interventions, with mixed columns, where the tasks' columns differ, for more variables
+        than exact sums are for.
         """
         number, other = self.number(task), self.number(like)
         n = round(self.n_rows_[self.tasks_[number]])
-        if not fits(len(self.feature_names_in_), self._memory()) or self.transfer == "pool":
+        names = tuple(self.feature_names_in_)
+        differ = self._own[number] != names or self._own[other] != names
+        if differ or not fits(len(names), self._memory()) or self.transfer == "pool":
             return None
         table = partial(self._prior_table, number)
         found = found_share(self._statistics_by_task[other], n, table, n_samples, random_state)
         if found is None:
             return None
-        names = self._differences.names
         i, j = np.triu_indices(len(names), 1)
         labels = np.array(names, dtype=object)
         return pd.DataFrame({"first": labels[i], "second": labels[j], "power": found[i, j]})
@@ -375,18 +406,18 @@ class MultitaskDiscovery(StructureLearner):
         elif self.method == "exact":
             require_fit(n, self._memory())
 
-    def _statistics(self, tasks: Tasks) -> list[Any]:
+    def _statistics(self, tasks: Tasks, *, may_lack: bool) -> list[Any]:
         self.criterion_ = chosen_criterion(self, tasks)
         self.notes_ = criterion_notes(self)
         kind = kind_of(self.criterion_) or "numbers"
         self.kinds_ = used_kinds(tasks, kind)
         if kind == "labels":
-            counts = task_counts(tasks, self.criterion_, self.discretize)
+            counts = task_counts(tasks, self.criterion_, self.discretize, may_lack=may_lack)
             return [pooled(counts)] if self.transfer == "pool" else counts
         if kind == "mixed":
-            stats = task_mixed(tasks, resolve(self.criterion_, "mixed").needs)
+            stats = task_mixed(tasks, resolve(self.criterion_, "mixed").needs, may_lack=may_lack)
         else:
-            stats = task_statistics(tasks)
+            stats = task_statistics(tasks, may_lack=may_lack)
         return [pooled(stats)] if self.transfer == "pool" else list(stats)
 
     def _memory(self) -> float | None:
@@ -398,7 +429,7 @@ class MultitaskDiscovery(StructureLearner):
         (table,), _ = tables_of([posterior_score(self, stats)], self.max_parents, None, masks, self.n_jobs)
         return self._priors.with_prior(table, task)
 
-    def _learned(self, plain: list[FamilyTable], stats: list[Any]) -> Differences:
+    def _learned(self, plain: list[FamilyTable], stats: list[Any], lacking: bool) -> Differences:
         """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
         names, first = plain[0].names, plain[0]
         kind = kind_of(self.criterion_) or "numbers"
@@ -406,6 +437,7 @@ class MultitaskDiscovery(StructureLearner):
         prior, weights = self._priors.of_common(none), self._priors.weights(none)
         tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, weights, self.n_jobs)
         self.task_scores_ = tasks
+        pooled_tables = None if lacking else tasks.pooled  # tasks that lack columns are not of one population
         scores, memory, differ = tasks.own, self._memory(), self._priors.differ
         ruled_out = not np.isfinite(weights[0].scores).all()
         normal = weights if differ else weights[:1] if ruled_out else ()
@@ -422,7 +454,7 @@ class MultitaskDiscovery(StructureLearner):
                 by_chains = RelatedChains(
                     prior,
                     scores,
-                    tasks.pooled,
+                    pooled_tables,
                     self.chains,
                     normal=normal,
                     n_jobs=self.n_jobs,
@@ -444,8 +476,9 @@ class MultitaskDiscovery(StructureLearner):
             self.relatedness_ = self._by_task(relatedness)
             return self._separate(tables, names, one_for_all=False)
         learner = Relatedness(
-            prior, scores, tasks.pooled, normal=normal,
-            strengths=None if differ else self._strengths(first, stats), n_jobs=self.n_jobs, memory=memory,
+            prior, scores, pooled_tables, normal=normal,
+            strengths=None if differ or lacking else self._strengths(first, stats),
+            n_jobs=self.n_jobs, memory=memory,
         )  # fmt: skip
         found = learner.learn()
         self._keep_related(found)
@@ -518,24 +551,33 @@ class MultitaskDiscovery(StructureLearner):
         )
 
     def _finish(self, found: Differences, names: tuple[str, ...]) -> None:
+        known = known_pairs(names, self._own)
+        mean = mean_of_known(found.edges, known)
+        self._whole = self.posteriors_
+        if not known.all():
+            found = known_differences(found, known)
+            self.posteriors_ = [
+                whole if own == names else OwnPosterior.of(whole, own)
+                for whole, own in zip(self._whole, self._own, strict=True)
+            ]
         self._differences = found
         self.differences_, self.connections_ = found.table(), found.connections().table()
         self.graphs_ = []
         removed: list[tuple[Edge, str]] = []
         for task, posterior, masks in zip(self.tasks_, self.posteriors_, self._priors.masks, strict=True):
-            graph, edges = posterior.confidence.graph(self.threshold, keep=masks.required)
+            own = [names.index(name) for name in posterior.names]
+            graph, edges = posterior.confidence.graph(self.threshold, keep=masks.required[np.ix_(own, own)])
             self.graphs_.append(graph)
             removed += [(edge, f"part of a cycle in {task}") for edge in edges]
-        mean = found.edges.mean(axis=0)
         required = self._priors.common.required
         graph, edges = Posterior(names, mean, "mean").confidence.graph(self.threshold, keep=required)
         removed += [(edge, "part of a cycle in the mean") for edge in edges]
         unmixed = [
             task
-            for task, posterior in zip(self.tasks_, self.posteriors_, strict=True)
+            for task, posterior in zip(self.tasks_, self._whole, strict=True)
             if isinstance(posterior, McmcPosterior | JointChainPosterior) and not posterior.mixed
         ]
-        history = histories(self.tasks_, self.posteriors_)
+        history = histories(self.tasks_, self._whole)
         self._keep(
             graph,
             raw_weights=mean,

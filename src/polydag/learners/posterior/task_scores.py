@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polydag.learners.posterior.own_columns import table_over
 from polydag.posterior import family_table
 from polydag.posterior.families.table import FamilyTable
 from polydag.scores import Score
@@ -75,4 +76,6 @@ class TaskScores:
 
     def _plain(self, score: Score) -> FamilyTable:
         like = self.tables[0]
+        if score.names != like.names:
+            return table_over(like.names, score, like.max_parents, self.n_jobs)
         return family_table(score, like.max_parents, candidates=like.candidates, n_jobs=self.n_jobs)
