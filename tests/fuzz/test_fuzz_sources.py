@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import warnings
 from pathlib import Path
@@ -21,15 +22,18 @@ from polydag import (  # fmt: skip
     PC,
     Bootstrap,
     EqualVariance,
+    GaussianStats,
     LinkedRows,
     LinkedRowsDAG,
     MultitaskDiscovery,
     Parties,
+    Regimes,
     Tasks,
     simulate,
 )
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
 from polydag.sources import InMemory
+from polydag.sources.given import Given
 
 NUMBERS = ("weights_", "raw_weights_", "frequencies_", "edge_probabilities_")
 TABLES = ("edges_", "pruned_", "history_", "disclosure_", "differences_", "connections_", "relatedness_")
@@ -121,6 +125,27 @@ def test_interventions_on_tables_of_arrow(labels: pd.DataFrame) -> None:
     expected = GES().fit(InMemory(numbers, interventions=told)).graph_
     found = GES().fit(InMemory(pa.Table.from_pandas(numbers), interventions=told)).graph_
     np.testing.assert_array_equal(found.adjacency, expected.adjacency)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"n": np.nan}, "of nan rows"),
+        ({"n": -3.0}, "of -3 rows"),
+        ({"mass": np.inf}, "mass inf"),
+        ({"scatter": np.array([[2.0, 1.0], [0.0, 2.0]])}, "not symmetric"),
+        ({"scatter": np.array([[1.0, 2.0], [2.0, 1.0]])}, "negative eigenvalues"),
+        ({"scatter": np.full((2, 2), np.nan)}, "missing or infinite"),
+        ({"scatter": np.eye(3)}, r"name 2 variables, .* scatter \(3, 3\)"),
+    ],
+)
+def test_moments_that_no_rows_have_are_refused(change: dict[str, Any], why: str) -> None:
+    sound = GaussianStats(40.0, np.zeros(2), 40 * np.array([[1.0, 0.5], [0.5, 1.0]]), ("a", "b"), 40.0)
+    assert Given(sound).n == 40
+    wrong = dataclasses.replace(sound, **change)
+    for given in (wrong, Regimes({frozenset(): sound, frozenset({"a"}): wrong})):
+        with pytest.raises(DataError, match=why):
+            GES().fit(given)
 
 
 def test_no_rows_and_labels_are_refused_by_name(labels: pd.DataFrame) -> None:

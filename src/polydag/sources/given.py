@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from polydag.data.table import Kind
 from polydag.errors import DataError
 from polydag.sources.interface import Contents, Counts, Mixed, Moments, Source
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
 from polydag.stats.mixed import Levels
+
+_ROUNDING = 1e-6  # of a correlation
 
 
 class Given(Source):
@@ -21,6 +25,11 @@ class Given(Source):
     """
 
     def __init__(self, statistics: Moments | Counts | MixedStats) -> None:
+        parts = statistics.parts.values() if isinstance(statistics, Regimes) else (statistics,)
+        for part in parts:
+            moments = part.moments if isinstance(part, MixedStats) else part
+            if isinstance(moments, GaussianStats):
+                _require_moments(moments)
         self.statistics = statistics
 
     @property
@@ -93,6 +102,34 @@ class Given(Source):
         if not self._are_counts:
             raise DataError("These are statistics of numbers; this method needs counts of labels.")
         return self.statistics  # type: ignore[return-value]
+
+
+def _require_moments(stats: GaussianStats) -> None:
+    """Raise a `DataError` for moments that no rows can have."""
+    d = len(stats.names)
+    if stats.mean.shape != (d,) or stats.scatter.shape != (d, d):
+        raise DataError(
+            f"The statistics name {d} variables, but their mean has the shape {stats.mean.shape} and their "
+            f"scatter {stats.scatter.shape}."
+        )
+    if not (0 <= stats.n < np.inf and 0 <= stats.mass < np.inf):
+        raise DataError(
+            f"The statistics are of {stats.n:g} rows with mass {stats.mass:g}: give their number."
+        )
+    if not (np.isfinite(stats.mean).all() and np.isfinite(stats.scatter).all()):
+        raise DataError("The statistics hold values that are missing or infinite.")
+    spread = np.sqrt(np.maximum(stats.scatter.diagonal(), 0.0))
+    scale = np.where(spread > 0, spread, 1.0)
+    correlation = stats.scatter / scale / scale[:, None]
+    if not np.allclose(correlation, correlation.T, rtol=0, atol=_ROUNDING):
+        raise DataError("The scatter of the statistics is not symmetric.")
+    try:
+        np.linalg.cholesky(correlation + _ROUNDING * np.eye(d))
+    except np.linalg.LinAlgError:
+        raise DataError(
+            "The scatter of the statistics has negative eigenvalues, which that of no table has. Where its "
+            "entries are from different rows, take those from complete rows."
+        ) from None
 
 
 def is_statistics(X: object) -> bool:
