@@ -1,17 +1,20 @@
 """Are probabilities true as often as they say? Networks drawn from the stated prior and from others.
 
-    python benchmarks/calibration.py [--networks 40] [--part single tasks differences bootstrap]
+    python benchmarks/calibration.py [--networks 40] [--part single tasks differences chains bootstrap]
 
 - single: edges of one table, by score and by how the parameters were drawn (results/calibration_single.csv);
 - tasks: edges of K tasks, learned beside alone and pooled (results/calibration_tasks.csv);
 - differences: connections said to be in one group only, and, by "learned", to be in all groups among the same
   parents with other strengths (results/calibration_differences.csv);
-- bootstrap: frequencies over resamples, which are no probabilities (results/calibration_bootstrap.csv).
+- chains: edges of two tasks, and connections said to be in one only, by joint Markov chains beside exact sums
+  (results/calibration_chains.csv);
+- bootstrap: frequencies over resamples, which are no probabilities, and maps from them to probabilities
+  (results/calibration_bootstrap.csv).
 
-Six variables (five for `bootstrap`), at most three parents, orders uniform and parent sets by the "fair"
-prior. The expected calibration error (ECE) is over ten bins; log loss in nats for each ordered pair (for
-connections, each unordered one). A reliability table is kept with it: in each bin, what was said and what was
-true.
+Six variables (`bootstrap` has its own settings), at most three parents, orders uniform and parent sets by the
+"fair" prior. The expected calibration error (ECE) is over ten bins; log loss in nats for each ordered pair
+(for connections, each unordered one). A reliability table is kept with it: in each bin, what was said and
+what was true.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -30,7 +34,8 @@ import numpy as np
 from keeping import keep, machine
 from numpy.typing import NDArray
 
-from polydag import BOSS, BayesianDiscovery, Bootstrap, MultitaskDiscovery
+from polydag import BOSS, GES, BayesianDiscovery, Bootstrap, Chains, MultitaskDiscovery
+from polydag.errors import ConvergenceWarning
 from polydag.posterior.probabilities import either_way
 from polydag.stats import DiscreteCounts, GaussianStats
 
@@ -284,30 +289,123 @@ def differences(networks: int) -> Iterator[dict[str, Any]]:
                        **measured(strengths, really)}  # fmt: skip
 
 
+def by_chains(networks: int) -> Iterator[dict[str, Any]]:
+    """Two tasks by joint chains of a given length, which may not have mixed, and exactly."""
+    chains = Chains(n_chains=4, n_steps=1000)
+    for sizes in ((300, 300), (1000, 60)):
+        for kind in ("dirichlet 0.7", "weak"):
+            score = "bge" if kind == "weak" else "bdeu"
+            for how in HOW:
+                said: dict[tuple[str, str], list[Array]] = {}
+                true: dict[str, list[Mask]] = {"edges": [], "only in one": []}
+                for number in range(networks):
+                    nets, stats = tasks(how, sizes, kind, np.random.default_rng([number, 5]))
+                    inside, up = of_edges(len(nets[0])), np.triu_indices(len(nets[0]), 1)
+                    joined = np.array([(A | A.T)[up] for A in nets])
+                    true["edges"].append(np.array([A[inside] for A in nets]))
+                    true["only in one"].append(joined & (joined.sum(axis=0) == 1))
+                    for method in ("exact", "mcmc"):
+                        model = MultitaskDiscovery(
+                            criterion=score, max_parents=MOST, method=method, chains=chains, random_state=0
+                        )
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore", ConvergenceWarning)
+                            model.fit(stats)
+                        own = np.array([p.probabilities[inside] for p in model.posteriors_])
+                        only = model._differences.connections().unique[:, up[0], up[1]]
+                        for what, values in (("edges", own), ("only in one", only)):
+                            said.setdefault((what, method), []).append(values)
+                for (what, method), values in said.items():
+                    yield {"what": what, "sizes": "/".join(map(str, sizes)), "parameters": kind, "tasks": how,
+                           "method": method, "sets": networks, **measured(values, true[what])}  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """Networks of `bootstrap`: by the fair prior, or with a given number of edges; and how many rows."""
+
+    variables: int
+    edges: int | None
+    rows: int
+
+    @property
+    def described(self) -> str:
+        prior = "fair prior" if self.edges is None else f"{self.edges} edges"
+        return f"{self.variables} variables, {prior}, {self.rows} rows"
+
+
+SETTINGS = (
+    Setting(5, None, 50),
+    Setting(5, None, 500),
+    Setting(8, 8, 50),
+    Setting(8, 8, 500),
+    Setting(8, 3, 50),
+    Setting(8, 3, 500),
+)
+
+
+def mapped(said: list[Array], true: list[Mask], asked: Array) -> Array:
+    """Frequencies as shares of true connections among such frequencies (isotonic regression)."""
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    fitted.fit(np.concatenate(said), np.concatenate(true).astype(float))
+    return np.asarray(fitted.predict(asked), dtype=float)
+
+
 def bootstrap(networks: int) -> Iterator[dict[str, Any]]:
-    """Frequencies of connections over resamples of a search, beside posterior probabilities."""
-    said: dict[str, list[Array]] = {"frequency (BOSS)": [], "posterior": []}
-    true = []
-    for number in range(networks):
-        rng = np.random.default_rng([number, 4])
-        A, order = network(5, rng)
-        own, m = parameters(A, "weak", np.zeros(5), rng), int(rng.choice([30, 100, 300]))
-        X = np.zeros((m, 5))
-        for i in order:
-            parents = np.flatnonzero(A[:, i])
-            X[:, i] = X[:, parents] @ own[i][0] + own[i][1] * rng.standard_normal(m)
-        up = np.triu_indices(5, 1)
-        true.append((A | A.T)[up])
-        again = Bootstrap(BOSS(), n_resamples=50, random_state=0).fit(X)
-        F = again.frequencies_.to_numpy()
-        said["frequency (BOSS)"].append(np.maximum(F, F.T)[up])
-        P = BayesianDiscovery(criterion="bge", max_parents=MOST).fit(X).posterior_.probabilities
-        said["posterior"].append(either_way(P)[up])
-    for name, own_ in said.items():
-        yield {"what": name, "networks": networks, **measured(own_, true)}
+    """Frequencies of connections over resamples of a search, mapped to probabilities, beside posteriors.
+
+    A map is learned from all other settings, as somebody would have to who does not know the truth; and, as
+    the best that a map can do, from the other half of the networks of the same setting.
+    """
+    learners = {"BOSS": BOSS(), "GES": GES()}
+    true: dict[Setting, list[Mask]] = {}
+    frequency: dict[tuple[str, Setting], list[Array]] = {}
+    posterior: dict[Setting, list[Array]] = {}
+    for setting in SETTINGS:
+        n = setting.variables
+        up = np.triu_indices(n, 1)
+        for number in range(networks):
+            rng = np.random.default_rng([number, 4, *(edge or 0 for edge in setting)])
+            A, order = network(n, rng)
+            if setting.edges is not None:
+                A = np.zeros((n, n), dtype=bool)
+                places = np.argwhere(np.triu(np.ones((n, n)), 1))
+                for u, v in places[rng.choice(len(places), setting.edges, replace=False)]:
+                    A[order[u], order[v]] = True
+            X = rows_of(
+                A, order, parameters(A, "weak", np.zeros(n), rng), setting.rows, np.zeros(n), "weak", rng
+            )
+            true.setdefault(setting, []).append((A | A.T)[up])
+            for name, learner in learners.items():
+                again = Bootstrap(learner, n_resamples=50, random_state=0).fit(X)
+                frequency.setdefault((name, setting), []).append(again.confidence_.adjacent[up])
+            P = BayesianDiscovery(criterion="bge", max_parents=MOST).fit(X).posterior_.probabilities
+            posterior.setdefault(setting, []).append(either_way(P)[up])
+    for setting in SETTINGS:
+        truth, half = true[setting], networks // 2
+        where = {"setting": setting.described, "networks": networks}
+        for name in learners:
+            own = frequency[name, setting]
+            others = [other for other in SETTINGS if other != setting]
+            said = [part for other in others for part in frequency[name, other]]
+            told = [part for other in others for part in true[other]]
+            elsewhere = [mapped(said, told, part) for part in own]
+            here = [mapped(own[half:], truth[half:], part) for part in own[:half]]
+            here += [mapped(own[:half], truth[:half], part) for part in own[half:]]
+            for what, values in (("frequency", own), ("mapped by other settings", elsewhere),
+                                 ("mapped by the same setting", here)):  # fmt: skip
+                yield {**where, "learner": name, "what": what, **measured(values, truth)}
+        yield {**where, "learner": "", "what": "posterior", **measured(posterior[setting], truth)}
 
 
-PARTS = {"single": single, "tasks": several, "differences": differences, "bootstrap": bootstrap}
+PARTS = {
+    "single": single,
+    "tasks": several,
+    "differences": differences,
+    "chains": by_chains,
+    "bootstrap": bootstrap,
+}
 
 
 def main() -> None:
