@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from polydag.federated.protocol.storage.site_folder import IDENTITY, JOURNAL, Si
 from polydag.federated.protocol.sums import SecureSum
 from polydag.privacy import ledger
 from polydag.privacy.dp.accounting import Budget, multiplier, spent
-from polydag.privacy.ledger import Entry, Ledger
+from polydag.privacy.ledger import VERSION, Entry, Ledger
 from polydag.privacy.masking.coordinator import add_masked
 from polydag.privacy.masking.identities import Identity, kept_identity, new_identity
 from polydag.privacy.policy import Policy, read_policy
@@ -242,6 +243,37 @@ def test_tags_hold_for_one_site_one_direction_and_one_study() -> None:
     reply = attack.ask("site 0")
     assert len(reply.meta["signature"]) == 64
     assert attack.masking.objection(reply, other.memory) is not None
+
+
+@pytest.mark.parametrize("method", ["moments", "admm"])
+def test_a_ledger_is_the_same_whatever_the_data_are(method: str, tmp_path: Path) -> None:
+    """But for keys and hashes, and for the version of the data, which is under a key."""
+    chains = []
+    for seed in range(2):
+        parts = [
+            pd.DataFrame(rows(5 * seed + k, 40 + 20 * seed) + seed, columns=list(NAMES)) for k in range(3)
+        ]
+        folder = tmp_path / str(seed)
+        learned(parts, method=method, lambda_=0.1, threshold=0.3, ledgers=str(folder))
+        chains.append(ledger.read_intact(folder / "site 1.jsonl"))
+    secret = {ledger.IDENTITY: "name", ledger.HEAD: "name", VERSION: "name"}
+    plain = [
+        [
+            entry._replace(study="", hash="", signature="", **{secret[entry.kind]: ""})
+            if entry.kind in secret
+            else entry._replace(study="", hash="", signature="")
+            for entry in chain
+        ]
+        for chain in chains
+    ]
+    rounds = min(chain[-1].round for chain in chains)  # of ADMM, whose number may differ
+    first, second = ([entry for entry in chain if entry.round <= rounds] for chain in plain)
+    assert first == second
+    assert len(first) > 10
+    versions = [json.loads(next(e.name for e in chain if e.kind == VERSION)) for chain in chains]
+    assert versions[0].keys() == versions[1].keys()
+    assert versions[0]["rows"] != versions[1]["rows"]
+    assert len(versions[0]["rows"]) == len(versions[1]["rows"])  # encrypted, of any number
 
 
 def test_a_ledger_cannot_be_rewritten_shortened_or_used_twice(tmp_path: Path) -> None:

@@ -248,8 +248,24 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
         assert (
             f"{name}.py" in sources if is_file else any(f"def {name}(" in text for text in sources.values())
         )
+
+
+def test_every_cell_of_the_threat_model_names_its_tests() -> None:
+    folder = Path(__file__).parent
+    page = (folder.parent / "docs/explanations/privacy.md").read_text(encoding="utf-8")
     section = page.partition("## Threat model")[2].partition("\n1. ")[0]
-    table = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    for line in table:  # a row that claims protection names its tests
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        assert "test_" in cells[-1] or all("**no**" in cell for cell in cells[1:-1]), line
+    lists = dict(re.findall(r"^- \[(\w)\] ((?:.+\n)(?:  .+\n)*)", section, flags=re.MULTILINE))
+    sources = "".join(file.read_text(encoding="utf-8") for file in folder.glob("test_*.py"))
+    for letter, named in lists.items():
+        tests = re.findall(r"`(test_\w+)`", named)
+        assert tests, letter
+        assert [name for name in tests if f"def {name}(" not in sources] == []
+    head, _, *lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    used = set()
+    for line in lines:
+        assert len(line) == len(head)
+        for cell in line[1:]:
+            letters = re.findall(r"\[(\w)\]", cell)
+            assert letters or "**no**" in cell or cell.strip() == "–", (line[0], cell)
+            used |= set(letters)
+    assert used == set(lists)
