@@ -55,6 +55,16 @@ def test_moments_are_those_in_memory_at_every_correlation(seed: int, r: float, p
     np.testing.assert_allclose(found.scatter / np.outer(scale, scale), own.correlation, atol=1e-8)
 
 
+def test_columns_that_follow_from_others_are_named_before_the_correlation_is_estimated(
+    tmp_path: Path,
+) -> None:
+    data, path = pupils(1), tmp_path / "pupils.csv"
+    for change, why in (({"d": data["b"]}, "same values: b = d"), ({"d": data["a"] - data["b"]}, "d = ")):
+        data.assign(**change).to_csv(path, index=False)
+        with pytest.raises(DataError, match=why):
+            BOSS().fit(LinkedStream(Stream(str(path)), groups="school"))
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "sql"])
 def test_the_correlation_is_that_of_the_structure_common(form: str, tmp_path: Path) -> None:
     data, path = pupils(1), str(tmp_path / f"pupils.{form}")

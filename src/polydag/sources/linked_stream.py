@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 
+from polydag.data.checking.quality import require_usable
 from polydag.data.reading import streamed
 from polydag.data.table import Kind
 from polydag.errors import DataError, UsageError
@@ -88,6 +89,7 @@ class LinkedStream(Source):
         if self.correlation is not None:
             check("correlation", self.correlation, number(least=self._sums.lowest, most=0.98))
             return self.correlation
+        require_usable(self._sums.moments(0.0), independent=True)
         return self._sums.likeliest(self.random_state)
 
     @property
