@@ -16,11 +16,13 @@ from polydag.deployment import envelopes
 from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
 from polydag.deployment.description import Column, Description, Signed, described
 from polydag.deployment.envelopes import Header, sealed
+from polydag.deployment.own_side import Grids
 from polydag.deployment.packing import packed
 from polydag.deployment.preparation import selection_of
 from polydag.deployment.site import SiteEndpoint, encryption_keys
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import COORDINATOR
+from polydag.federated.protocol.programs import Answer
 from polydag.privacy import ledger
 from polydag.privacy.ledger import Ledger
 from polydag.privacy.masking.identities import Identity, kept_identity
@@ -140,6 +142,47 @@ def test_without_a_look_at_selections_columns_would_single_out_rows(
     first = pooled(tmp_path, "study-0", complete_in(a="x", b="z1"))
     second = pooled(tmp_path, "study-1", complete_in(c="x", d="z2"))
     assert second - first == pytest.approx(north.loc[7, "x"] - north.loc[8, "x"], abs=1e-6)
+
+
+LEVELS = {"x": "rank"}
+
+
+def ranked() -> Description:
+    return dataclasses.replace(study_on(), study={**study_on().study, "transforms": LEVELS})
+
+
+def lying(monkeypatch: pytest.MonkeyPatch, shift: int) -> None:
+    """The coordinator says that the counts in the cells of a grid are others."""
+    from polydag.federated.methods.statistics import counts
+
+    def advance(self: Any, state: Any, total: Any) -> Any:
+        return state, Answer({name: np.roll(array, shift) for name, array in total.arrays.items()})
+
+    monkeypatch.setattr(counts.CountsProgram, "advance", advance)
+
+
+def test_rows_are_not_singled_out_by_cells_that_a_coordinator_makes_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbered(tmp_path)
+    for number, shift in enumerate((0, 1, 0, 1)):
+        lying(monkeypatch, shift)
+        pooled(tmp_path, f"study-{number}", ranked())
+    lying(monkeypatch, 2)
+    with pytest.raises(DataError, match="divided into cells in 2 ways"):
+        pooled(tmp_path, "study-4", ranked())
+    lying(monkeypatch, 0)
+    pooled(tmp_path, "study-5", ranked())
+
+
+def test_a_grid_that_is_divided_further_is_the_same(tmp_path: Path) -> None:
+    first, second, other = ({"counts": np.array([float(k), 2.0])} for k in range(3))
+    grids = Grids(tmp_path, 2)
+    for chain in ([first], [first, second], [first], [other, second], [first, second, other], [other]):
+        grids.require(chain)
+    for chain in ([second], [first, other], [other, first]):
+        with pytest.raises(DataError, match="in 2 ways"):
+            grids.require(chain)
 
 
 def test_labels_that_few_rows_have_are_not_told_on_joining(tmp_path: Path) -> None:

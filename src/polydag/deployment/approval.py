@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from polydag.deployment.description import Column, Signed
-from polydag.deployment.site import read_json, write_json
+from polydag.deployment.packing import read_json, write_json
 from polydag.privacy.masking.keystreams import canonical
 from polydag.studies.plan import plan_of
 

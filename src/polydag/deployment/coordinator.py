@@ -19,9 +19,9 @@ from polydag.deployment import envelopes, sharing
 from polydag.deployment.description import Description, Signed, holding_of
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram, answers_of, learn
-from polydag.deployment.packing import packed, unpacked
+from polydag.deployment.packing import packed, read_json, unpacked, write_json
 from polydag.deployment.preparation import agreed_columns
-from polydag.deployment.site import KIT, File, encryption_keys, read_json, write_json
+from polydag.deployment.site import KIT, File, encryption_keys
 from polydag.errors import DataError, PolydagError, UsageError
 from polydag.federated.protocol.coordinator import DONE, STOPPED, Coordinator, CoordinatorState
 from polydag.federated.protocol.coordinator_masking import Masking, agreement_of

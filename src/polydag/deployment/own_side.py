@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,10 @@ import pandas as pd
 
 from polydag.deployment.description import Description
 from polydag.deployment.learning import ANSWER, PROGRAM, SIDE, NeedsSumsError, learn
+from polydag.deployment.packing import read_json, write_json
 from polydag.deployment.specimens import tables_of
 from polydag.errors import DataError
+from polydag.federated.methods.statistics.counts import COUNTS
 from polydag.federated.protocol.disclosure import Noise
 from polydag.federated.protocol.messages import AnyArray, Arrays
 from polydag.federated.protocol.programs import Ask, Local, State
@@ -34,11 +38,51 @@ if TYPE_CHECKING:
 
 _RUNNING = "running program"  # in the state, beside what the side itself keeps
 _MOST = 100_000  # questions of one study
+_GRIDS = "grids.json"
 
 
-def own_side(description: Description, site: str, table: Table) -> Local:
-    """A site's side of a study."""
-    side = OwnSide(description, site, table)
+@dataclass(frozen=True)
+class Grids:
+    """The cells into which a site's numbers were divided, in all studies.
+
+    Ranks and levels follow from counts in cells, which the coordinator says are those of all sites. A lying
+    one could choose the cells: sums over the rows below 70.1 and over those below 70.2 show the row between
+    them. A site therefore answers with few different grids.
+
+    Parameters
+    ----------
+    home : Path
+        The site's own folder.
+    most : int
+        How many different grids its owner allows.
+    """
+
+    home: Path
+    most: int
+
+    def require(self, counts: Iterable[Mapping[str, AnyArray]]) -> None:
+        """Remember the grid that follows from these sums; a `DataError` where it is one too many.
+
+        Cells are divided round after round: what continues a known grid is the same grid.
+        """
+        chain, file = [_digest([own]).hex() for own in counts], self.home / _GRIDS
+        known: list[list[str]] = read_json(file) if file.is_file() else []
+        same = next((own for own in known if all(a == b for a, b in zip(own, chain, strict=False))), None)
+        if same is None and len(known) >= self.most:
+            raise DataError(
+                f"Its numbers were divided into cells in {len(known)} ways, and one more could single out "
+                "rows together with them. Use the ranks or levels of an earlier study on the same data, or "
+                "let the owner allow more (selections)."
+            )
+        if same is None or len(chain) > len(same):
+            write_json(file, [*(own for own in known if own is not same), chain])
+
+
+def own_side(description: Description, site: str, table: Table, grids: Grids | None = None) -> Local:
+    """A site's side of a study; `grids` are remembered, where there are any."""
+    config = description.config
+    divides = config.discretize is not None or "rank" in config.transforms.values()
+    side = OwnSide(description, site, table, grids if divides else None)
     return NoisyOwnSide(description, site, table) if hasattr(side.first, "noise") else side
 
 
@@ -54,11 +98,14 @@ class OwnSide:
         This site.
     table : Table
         Its rows.
+    grids : Grids, optional
+        Those of earlier studies, where the study divides numbers into cells.
     """
 
     description: Description
     site: str
     table: Table
+    grids: Grids | None = None
     _known: dict[tuple[int, bytes], Local] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -104,6 +151,9 @@ class OwnSide:
     def answer(self, state: State, ask: Ask) -> tuple[State, Arrays]:
         """The contribution of the side that the question is for; answers that it brought are kept."""
         side, own, asked, answers = self._addressed(state, ask)
+        before = [answers[k] for k in range(ask.meta.get(SIDE, 0))]
+        if self.grids is not None and before:
+            self.grids.require(takewhile(_is_of_counts, before))
         after, sent = side.answer(own, asked)
         kept = {f"{ANSWER}:{k}:{name}": array for k, held in answers.items() for name, array in held.items()}
         number = np.array(ask.meta.get(PROGRAM, 0), dtype=np.int64)
@@ -172,6 +222,10 @@ def _answers(arrays: Mapping[str, AnyArray]) -> dict[int, dict[str, AnyArray]]:
         if kind == ANSWER and number.isdigit():
             found.setdefault(int(number), {})[name] = array
     return found
+
+
+def _is_of_counts(answer: Mapping[str, AnyArray]) -> bool:
+    return all(name.startswith(COUNTS) for name in answer)
 
 
 def _plain(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:

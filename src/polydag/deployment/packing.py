@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from polydag import sealed_files
 from polydag.errors import DataError
 from polydag.federated.protocol.messages import AnyArray, Message
 
@@ -77,3 +79,16 @@ def _array(content: bytes, start: int, kind: Any, shape: Any) -> tuple[AnyArray,
     if end > len(content):
         raise DataError(f"an array of shape {tuple(shape)} is longer than the file")
     return np.frombuffer(content[start:end], dtype=dtype).reshape(shape), end
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON for the owner alone, completely or not at all."""
+    sealed_files.replace_file(path, json.dumps(content, indent=1).encode() + b"\n", private=True)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in a file that polydag wrote."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}).") from None

@@ -7,20 +7,18 @@ one; nobody but the owner can read it. The kit holds the study's description and
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from polydag import sealed_files
 from polydag.deployment import envelopes, sharing
 from polydag.deployment.description import Column, Description, Signed
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram
-from polydag.deployment.own_side import own_side
-from polydag.deployment.packing import packed, unpacked
+from polydag.deployment.own_side import Grids, own_side
+from polydag.deployment.packing import packed, read_json, unpacked, write_json
 from polydag.deployment.preparation import (
     StudyTable,
     declared,
@@ -91,19 +89,6 @@ class File:
 
     name: str
     content: bytes
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON for the owner alone, completely or not at all."""
-    sealed_files.replace_file(path, json.dumps(content, indent=1).encode() + b"\n", private=True)
-
-
-def read_json(path: Path) -> Any:
-    """The JSON in a file that polydag wrote."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}).") from None
 
 
 @dataclass(frozen=True)
@@ -375,8 +360,9 @@ class SiteEndpoint:
             return self._open[1]
         self._close()
         table = self._table(description)
-        side = own_side(description, self.name, table)
         masked, selection = _privacy_of(description).masked, selection_of(description, table.gaps)
+        grids = Grids(self.home, policy.selections) if masked else None
+        side = own_side(description, self.name, table, grids)
         folder = SiteFolder(self.home, self.name, side, policy, masked=masked, selection=selection)
         try:
             if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:

@@ -16,7 +16,8 @@ from polydag.computing.progress import report
 from polydag.deployment import envelopes
 from polydag.deployment.coordinator import PRIVATE, CoordinatorEndpoint
 from polydag.deployment.exchange import Arrived, Exchange
-from polydag.deployment.site import File, Question, SiteEndpoint, write_json
+from polydag.deployment.packing import write_json
+from polydag.deployment.site import File, Question, SiteEndpoint
 from polydag.errors import DataError, NotConvergedError, UsageError
 
 TASK = "study"

@@ -9,7 +9,7 @@ from polydag.deployment.channels import KIT
 from polydag.deployment.coordinator import PRIVATE, STUDY, new_study
 from polydag.deployment.description import Description, Signed
 from polydag.deployment.flare.provisioning import provision, require_names, require_nvflare
-from polydag.deployment.site import read_json, write_json
+from polydag.deployment.packing import read_json, write_json
 from polydag.errors import UsageError
 
 _ADDRESS = "address.json"
