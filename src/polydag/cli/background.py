@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import sys
 import time
@@ -11,7 +12,6 @@ from pathlib import Path
 from polydag.errors import UsageError
 
 _PAUSE = 0.05
-_STARTED: list[subprocess.Popen[bytes]] = []  # held, as Python warns of processes that outlive their object
 
 
 def started(
@@ -33,7 +33,7 @@ def started(
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-    _STARTED.append(process)
+    atexit.register(process.poll)  # Python warns of a process that was never asked whether it has ended
     while process.poll() is None and not is_running():
         time.sleep(_PAUSE)
     if process.poll() not in (None, 0):
