@@ -18,6 +18,7 @@ from polydag.errors import UsageError
 from polydag.knowledge import Knowledge, Masks
 from polydag.learners.search.boss import BOSS
 from polydag.scores import Score, make_score, total_score
+from polydag.search._sorting_kernels import descending
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.boss.order_search import OrderSearch
 from polydag.search.boss.search import boss
@@ -26,6 +27,13 @@ from polydag.stats import DiscreteCounts, GaussianStats
 pytestmark = pytest.mark.portable
 
 Mask = NDArray[np.bool_]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=50))
+def test_candidates_are_sorted_from_the_best_and_ties_by_place(gains: list[int]) -> None:
+    found = descending.py_func(np.array(gains, dtype=float))
+    assert found.tolist() == np.lexsort((np.arange(len(gains)), -np.array(gains))).tolist()
 
 
 # --- twins: growing and shrinking by definition, family by family ---
