@@ -59,7 +59,7 @@ def test_strengths_are_told_apart_from_structure(criterion: str, rows: object) -
 def test_strengths_that_differ_are_said() -> None:
     tasks = Tasks({"a": chain(400, 0.7, 10), "b": chain(300, -0.7, 11)})
     words = " ".join(findings(MultitaskDiscovery(criterion="bge").fit(tasks), tasks).notes)
-    assert "Most probably in all tasks, but of different strength: x – y" in words
+    assert "Most probably in all tasks, but with different strengths: x – y" in words
 
 
 @pytest.mark.parametrize("criterion", ["bge", "dg"])

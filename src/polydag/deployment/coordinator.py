@@ -108,7 +108,7 @@ class CoordinatorEndpoint:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / STUDY).is_file():
-            raise UsageError(f"{self.folder} is no study: {STUDY} is missing in it.")
+            raise UsageError(f"{self.folder} is not a study's folder: it has no {STUDY}.")
         self.signed = Signed.read(self.folder / STUDY)
         self.identity = kept_identity(self.folder / PRIVATE / _IDENTITY)
         self.state: CoordinatorState | None = None

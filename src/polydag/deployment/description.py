@@ -407,11 +407,11 @@ def require_supported(config: PartiesConfig) -> None:
     }
     for what, (given, why) in reasons.items():
         if given:
-            raise UsageError(f"Between sites that run apart there is no {what}: {why}. Leave it out.")
+            raise UsageError(f"Sites that run apart do not support {what}: {why}. Leave it out.")
     other = _not_described(plan_of(dataclasses.replace(config, knowledge=None)))
     if other:
         raise UsageError(
-            f"Between sites that run apart there is no option {other}: say in the file for --columns which "
-            "columns there are, and how sites make them of their own."
+            f"Sites that run apart do not support the option {other}: describe the "
+            f"columns, and how sites convert their own, in the file for --columns."
         )
     require_gaps_fit(plan)

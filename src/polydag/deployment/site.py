@@ -122,7 +122,7 @@ class SiteEndpoint:
         self._open: tuple[tuple[Any, ...], SiteFolder] | None = None
         self._held = False
         if not (self.kit / KIT).is_file():
-            raise UsageError(f"{self.kit} is no site's kit: {KIT} is missing in it.")
+            raise UsageError(f"{self.kit} is not a site's kit: it has no {KIT}.")
         content = read_json(self.kit / KIT)
         self.signed = Signed.of(content["study"])
         self.name, self._token = str(content["site"]), str(content["token"])
@@ -263,8 +263,8 @@ class SiteEndpoint:
         found = [f"Question {question.number} of the study {self.signed.study[:12]}…, from the coordinator."]
         if not (self.home / policies.FILE).is_file():
             found.append(
-                f"There is no {policies.FILE} in {self.home}: who the other sites are is what the "
-                "coordinator says."
+                f"There is no {policies.FILE} in {self.home}: this site trusts the "
+                f"coordinator on who the other sites are."
             )
         for message in question.messages:
             if message.phase == ASK:

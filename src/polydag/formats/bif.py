@@ -261,6 +261,7 @@ def to_text(network: object) -> str:
     """The network in BIF; a graph without tables raises `DataError`."""
     if not isinstance(network, DiscreteNetwork):
         raise DataError(
-            "A BIF file needs probability tables, which a graph does not have. Use another format."
+            "A BIF file needs probability tables, which a graph does not have. Use another format, such "
+            "as .dagitty or .csv."
         )
     return network_to_text(network)

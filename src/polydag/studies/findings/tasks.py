@@ -126,8 +126,8 @@ def _related(model: Any) -> tuple[str, ...]:
         return ()
     words = ", ".join(f"{way} {share:.2f}" for way, share in ways.items() if share >= _MENTIONED)
     if len(model.tasks_) == 2:
-        return (f"The two tasks are, with probability: {words}.",)
-    return (f"Pairs of tasks are, with mean probability: {words}.",)
+        return (f"How the two tasks are related, with probabilities: {words}.",)
+    return (f"How pairs of tasks are related, with mean probabilities: {words}.",)
 
 
 def _only_in(model: Any, task: str) -> list[str]:
@@ -165,7 +165,7 @@ def _strengths(model: Any) -> list[str]:
         return []
     likely = table[table["other strengths"] > LIKELY]
     words = listed(zip(likely["first"], likely["second"], likely["other strengths"], strict=True))
-    return [f"Most probably in all tasks, but of different strength: {words}."] if len(likely) else []
+    return [f"Most probably in all tasks, but with different strengths: {words}."] if len(likely) else []
 
 
 def _missed(power: Any, first: str, second: str) -> float:
