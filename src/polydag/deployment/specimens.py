@@ -64,12 +64,16 @@ def tables_of(
 ) -> dict[str, InMemory]:
     """Sources for all sites: specimens that stand for `rows` in all, less those of the tables in `own`."""
     plan, own = plan_of(description.config), own or {}
-    found: dict[str, InMemory] = {
-        site: in_memory(plan, own[site])
-        if site in own
-        else in_memory(plan, specimen(description, site), Elsewhere)
-        for site in description.sites
-    }
+    made = dict[str, Table]()  # sites of which the same is said have the same
+    found = dict[str, InMemory]()
+    for site in description.sites:
+        if site in own:
+            found[site] = in_memory(plan, own[site])
+            continue
+        said = repr(description.holdings.get(site))
+        if said not in made:
+            made[said] = specimen(description, site)
+        found[site] = in_memory(plan, made[said], Elsewhere)
     left = dict(rows)
     for site in own:
         for targets, n in rows_of(found[site]).items():
