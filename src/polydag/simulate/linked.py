@@ -7,7 +7,7 @@ variables.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +49,7 @@ def row_covariance(
     >>> row_covariance("equi", 3).tolist()
     [[1.0, 0.7, 0.7], [0.7, 1.0, 0.7], [0.7, 0.7, 1.0]]
     """
-    if kind not in ("toeplitz", "equi", "star", "ar"):
+    if kind not in _CORRELATIONS:
         raise UsageError(f"kind must be toeplitz, equi, star or ar; got {kind!r}.")
     if size < 1:
         raise UsageError(f"A cluster must have at least one row; got {size}.")
@@ -57,23 +57,39 @@ def row_covariance(
         drawn = np.random.default_rng(random_state).uniform(0.3, 0.5)
         base = _DEFAULT_BASE.get(kind, float(drawn))
     apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
-    if kind == "toeplitz":
-        Sigma = base ** (apart / 5)
-    elif kind == "equi":
-        Sigma = np.full((size, size), base)
-    elif kind == "star":
-        arm = np.full(size, base)
-        arm[0] = 1.0
-        Sigma = np.outer(arm, arm)
-    else:
-        precision = np.where(apart <= math.ceil(size / 4), base**apart, 0.0)
-        if np.linalg.eigvalsh(precision)[0] <= 0:
-            raise UsageError(f"At size {size} and base {base} the banded inverse is not positive definite.")
-        covariance = np.linalg.inv(precision)
-        sd = np.sqrt(covariance.diagonal())
-        Sigma = (covariance + covariance.T) / (2 * np.outer(sd, sd))
+    Sigma = _CORRELATIONS[kind](apart, base)
     np.fill_diagonal(Sigma, 1.0)
     return Sigma
+
+
+def _toeplitz(apart: Array, base: float) -> Array:
+    return np.asarray(base ** (apart / 5))
+
+
+def _equal(apart: Array, base: float) -> Array:
+    return np.full(apart.shape, base)
+
+
+def _star(apart: Array, base: float) -> Array:
+    arm = np.where(np.arange(len(apart)) == 0, 1.0, base)
+    return np.outer(arm, arm)
+
+
+def _banded_inverse(apart: Array, base: float) -> Array:
+    precision = np.where(apart <= math.ceil(len(apart) / 4), base**apart, 0.0)
+    if np.linalg.eigvalsh(precision)[0] <= 0:
+        raise UsageError(f"At size {len(apart)} and base {base} the banded inverse is not positive definite.")
+    covariance = np.linalg.inv(precision)
+    sd = np.sqrt(covariance.diagonal())
+    return np.asarray((covariance + covariance.T) / (2 * np.outer(sd, sd)))
+
+
+_CORRELATIONS: Mapping[str, Callable[[Array, float], Array]] = {
+    "toeplitz": _toeplitz,
+    "equi": _equal,
+    "star": _star,
+    "ar": _banded_inverse,
+}
 
 
 def clusters(
