@@ -38,7 +38,7 @@ def parties_of(X: pd.DataFrame) -> Parties:
 @settings(max_examples=10, deadline=None)
 def test_ranks_over_parties_are_those_of_all_rows(seed: int) -> None:
     X = skewed(seed)
-    parties = parties_of(X).ranked(["a", "b", "c", "d"])
+    parties = parties_of(X).with_normal_scores(["a", "b", "c", "d"])
     found = pd.concat([own.rows() for own in parties.parties.values()]).loc[X.index]
     wanted = transformed(X, dict.fromkeys(X, "rank"), "X")
     for name in X:
@@ -56,7 +56,7 @@ def test_missing_values_stay_missing_and_are_not_counted() -> None:
     X = skewed(0)
     holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2)
     sources = {f"party {k}": InMemory(holes[k::3], missing="em") for k in range(3)}
-    parties = Parties(sources).ranked(["a", "b", "c"])
+    parties = Parties(sources).with_normal_scores(["a", "b", "c"])
     found = pd.concat([own.rows() for own in parties.parties.values()]).loc[X.index]
     assert (found.isna() == holes.isna()).all(axis=None)
     assert found["a"].mean() == pytest.approx(0, abs=0.02)
@@ -83,11 +83,11 @@ def _in_order(labels: pd.Series) -> list[str]:  # type: ignore[type-arg]
 def test_what_has_no_common_ranks() -> None:
     X = skewed(2)
     with pytest.raises(DataError, match="no column e"):
-        parties_of(X).ranked(["e"])
+        parties_of(X).with_normal_scores(["e"])
     with pytest.raises(UsageError, match="holds labels"):
-        parties_of(X.assign(d="x")).ranked(["d"])
+        parties_of(X.assign(d="x")).with_normal_scores(["d"])
     with pytest.raises(UsageError, match="no differential privacy"):
-        Parties({k: X[k::3] for k in range(3)}, privacy=Privacy(epsilon=1.0)).ranked(["a"])
+        Parties({k: X[k::3] for k in range(3)}, privacy=Privacy(epsilon=1.0)).with_normal_scores(["a"])
 
 
 def test_studies_rank_and_cut_over_parties(tmp_path: Path) -> None:

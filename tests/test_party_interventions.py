@@ -224,9 +224,17 @@ def test_columns_are_changed_in_all_rows_whatever_was_set(how: str) -> None:
     rng = np.random.default_rng(8)
     parts = [clinic(200, rng) for _ in range(3)]
     parties = parties_of(parts)
-    changed = parties.discretized("quantile:3") if how == "discretized" else parties.ranked(["dose", "stay"])
+    changed = (
+        parties.discretized("quantile:3")
+        if how == "discretized"
+        else parties.with_normal_scores(["dose", "stay"])
+    )
     plain = Parties([frame for frame, _ in parts])
-    again = plain.discretized("quantile:3") if how == "discretized" else plain.ranked(["dose", "stay"])
+    again = (
+        plain.discretized("quantile:3")
+        if how == "discretized"
+        else plain.with_normal_scores(["dose", "stay"])
+    )
     for party, (_, did) in zip(changed.parties, parts, strict=True):
         own: Any = changed.parties[party]
         pd.testing.assert_frame_equal(own.data, list(again.parties.values())[int(party[1:])].rows())

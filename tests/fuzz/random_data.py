@@ -344,7 +344,7 @@ def parties(folder: Path, rng: Rng) -> Parties:
         case 0:
             return found.discretized(one(rng, "quantile:3", "interval:2"))
         case 1:
-            return found.ranked(list(found.names[:2]))
+            return found.with_normal_scores(list(found.names[:2]))
         case 2:
             return found.resampled(rng)
     return found

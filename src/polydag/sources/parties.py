@@ -513,21 +513,21 @@ class Parties(Source):
         changed = for_each_party(self.parties, lambda source: source.transformed(change))
         return self.with_parties(changed)
 
-    def ranked(self, columns: Sequence[str]) -> Parties:
+    def with_normal_scores(self, columns: Sequence[str]) -> Parties:
         """Normal scores of ranks over all parties in place of some columns of numbers.
 
         How values are distributed is counted on a common grid, by two to five masked sums.
         """
-        from polydag.sources.party_columns import ranked
+        from polydag.sources.columns.party_columns import with_normal_scores
 
-        return ranked(self, columns)
+        return with_normal_scores(self, columns)
 
     def discretized(self, how: str) -> Parties:
         """Numbers cut into levels at common points: "quantile:4" or "interval:4".
 
-        The points are those of all rows, to within a cell of the grid of `ranked`.
+        The points are those of all rows, to within a cell of the grid of `with_normal_scores`.
         """
-        from polydag.sources.party_columns import discretized
+        from polydag.sources.columns.party_columns import discretized
 
         return discretized(self, how)
 

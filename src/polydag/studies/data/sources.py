@@ -53,7 +53,7 @@ def _whole(plan: Plan, parts: dict[str, Any]) -> Any:
     )
     ranks = [name for name, how in config.transforms.items() if how == "rank"]
     if ranks:
-        parties = parties.ranked(ranks)
+        parties = parties.with_normal_scores(ranks)
     return parties if config.discretize is None else parties.discretized(config.discretize)
 
 

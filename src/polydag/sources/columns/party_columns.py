@@ -22,7 +22,7 @@ from polydag.sources.table import InMemory
 Change = Callable[[Array], Any]
 
 
-def ranked(parties: Parties, columns: Sequence[str]) -> Parties:
+def with_normal_scores(parties: Parties, columns: Sequence[str]) -> Parties:
     """Normal scores of ranks over all parties in place of some columns of numbers."""
     grids = _grids(parties, columns)
     changes: dict[str, Change] = {name: partial(normal_scores, grid=grid) for name, grid in grids.items()}
