@@ -68,3 +68,19 @@ def test_differences_in_full(calibration: Any) -> None:
         errors = [row["ece"] for row in learned if row["what"] == what]
         assert max(errors) < most
         assert sum(errors) / len(errors) < mean
+
+
+@pytest.mark.slow
+def test_joint_chains_are_calibrated_as_exact_sums_are(calibration: Any) -> None:
+    """How far tasks are related is approximated by chains; what that costs is small on average."""
+    rows = list(calibration.by_chains(8))
+    for what in ("edges", "only in one"):
+        loss, ece = (
+            {
+                method: [row[key] for row in rows if (row["what"], row["method"]) == (what, method)]
+                for method in ("exact", "mcmc")
+            }
+            for key in ("log_loss", "ece")
+        )
+        assert sum(loss["mcmc"]) < 1.1 * sum(loss["exact"])
+        assert sum(ece["mcmc"]) / len(ece["mcmc"]) < sum(ece["exact"]) / len(ece["exact"]) + 0.02

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FIRST_EACH = 100  # steps of the first round for each variable
+_EACH = 4  # steps for each variable from one record to the next: a record takes longer than one of each
 _STATES = 200  # most states from which networks are drawn
 _DRAWS = 600  # of all chains, which are held in memory
 _DRAWN = 400  # networks of each group, for the parent sets that tasks have in common
@@ -235,7 +236,7 @@ class RelatedChains:
             sampler,
             self.chains,
             first_round=_FIRST_EACH * n,
-            thinning=n,
+            thinning=_EACH * n,
             starts=starts and starts.orders,
             **options,
         )
