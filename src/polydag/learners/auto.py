@@ -15,10 +15,10 @@ from polydag.sources.interface import Source
 
 
 class AutoDAG(HeldOutScore, StructureLearner):
-    """The learner that suits the data, with the score and penalty that suit its columns.
+    """A learner chosen by the data, with the score and penalty that suit its columns.
 
-    The choice does not depend on the units of the columns, and neither does the result. What was chosen, and
-    why, is the first of `notes_`.
+    Neither the choice nor the result depends on the units of the columns. The first of `notes_` says what was
+    chosen, and why.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class AutoDAG(HeldOutScore, StructureLearner):
 
     Notes
     -----
-    The rule is `polydag.data.method_choice.choose`. Related populations (`Tasks`) have several graphs: use
-    `MultitaskDiscovery`. The probability of edges is shown by `BayesianDiscovery` and `Bootstrap`.
+    The rule is `polydag.data.method_choice.choose`. For related populations (`Tasks`), which have several
+    graphs, use `MultitaskDiscovery`. For the uncertainty of edges, use `BayesianDiscovery` or `Bootstrap`.
 
     Examples
     --------

@@ -79,15 +79,15 @@ class StructureLearner(Estimator, ABC):
     pruned_ : DataFrame
         source, target, weight, reason: edges that were removed on the way, the largest first.
     history_ : DataFrame
-        How the fit went.
+        The progress of the fit, one row for each step.
     converged_ : bool
-        Whether the method ended as it should; otherwise do not rely on the result.
+        Whether the method converged; if not, do not rely on the result.
     n_iter_ : int
-        Steps taken.
+        The number of steps.
     feature_names_in_ : array of str
         The columns, in order.
     kinds_ : dict of column to "continuous" or "discrete"
-        What each column was taken for: numbers, or labels.
+        The kind that each column was taken for: numbers, or labels.
     notes_ : tuple of str
         What a reader of the result should know about the data.
     unknown_pairs_ : tuple of pairs of names

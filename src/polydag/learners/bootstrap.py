@@ -33,18 +33,18 @@ Draw = tuple[Source | Tasks, np.random.SeedSequence]
 class Bootstrap(Estimator):
     """The share of bootstrap resamples in which a learner finds each edge.
 
-    Each sort of source is drawn in its own way: a table by rows, linked rows by whole groups, parties each by
-    their own rows (sums leave them, nothing else), tasks each by its own. With `missing="multiple"` the
-    tables whose missing values were drawn are resampled in turn.
+    Each source is resampled in its own way: a table by rows, linked rows by whole groups, and each party and
+    each task by its own rows (only sums leave a party). With `missing="multiple"` the imputed tables are
+    resampled in turn.
 
     Parameters
     ----------
     learner : estimator
         Any learner of the package, with `fit` and `graph_`.
     n_resamples : int
-        How many times the data is drawn again.
+        The number of resamples.
     n_jobs : int
-        Processes; the result does not depend on it.
+        The number of processes; the result does not depend on it.
     random_state : int, optional
         The seed of the draws.
 

@@ -34,11 +34,11 @@ class Series(Settings):
     Parameters
     ----------
     lags : int
-        How many earlier time steps may have an effect.
+        The number of earlier time steps that may have an effect.
     time : str
         The column by which the rows of a series are ordered.
     realisation : str
-        The column that tells several series apart.
+        The column that identifies the series of each row.
     """
 
     lags: int = setting(1, whole(least=1), "earlier time steps that may have an effect")

@@ -21,7 +21,7 @@ class Privacy(Settings):
     ----------
     mode : {"masked", "none"}
         With "masked", nobody sees the numbers of a single party, only sums over at least three of them, so
-        there must be three parties. With "none", sums are formed in the open. See
+        there must be three parties. With "none", sums are formed without masks. See
         `docs/explanations/privacy.md`.
     quorum : int, optional
         For masked sums: one more than the number of parties that may collude without learning anything.

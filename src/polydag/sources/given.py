@@ -16,12 +16,12 @@ _ROUNDING = 1e-6  # of a correlation
 
 
 class Given(Source):
-    """Sufficient statistics that are at hand already.
+    """Sufficient statistics that were computed elsewhere.
 
     Parameters
     ----------
     statistics : GaussianStats, DiscreteCounts, or Regimes of either; MixedStats
-        What is known of the rows.
+        The statistics of the rows.
     """
 
     def __init__(self, statistics: Moments | Counts | MixedStats) -> None:

@@ -69,9 +69,9 @@ class LinkedRows(Source):
         Which rows are linked. Rows are named as in the table's index, or numbered from 0. In a DataFrame of
         pairs a column `kind` says of what kind each link is.
     coordinates : sequence of column names, or array of shape (n, k), optional
-        Each row is linked with its nearest neighbours.
+        The positions of the rows; each row is linked with its nearest neighbours.
     neighbours : int
-        How many nearest neighbours, for `coordinates`.
+        The number of nearest neighbours, for `coordinates`.
     time : str or sequence, optional
         With `groups`, a column with the time of each row, or one time per row: numbers, or dates (which
         count in days). The correlation may then fall with the time between two rows of a group.
@@ -79,15 +79,14 @@ class LinkedRows(Source):
         A known covariance K of the rows, for example a genetic relationship matrix: `Σ = h² K + (1 − h²) I`,
         with h² estimated by restricted likelihood unless `share` gives it.
     covariates : names of columns, or array of shape (n, q), optional
-        What the means depend on; these columns are not variables of the graph.
+        The columns on which means depend; they are not variables of the graph.
     kinds : mapping of column to "continuous" or "discrete", optional
-        Words are labels, numbers are numbers unless this says that they are labels.
+        The kinds of columns. By default text is labels, and numbers are numbers.
     labels : {"indicators", "latent"}
-        "indicators": a label is decorrelated as the indicators of its levels, as if these were Gaussian;
-        scores and tests for mixed columns take these. "latent": a label shows between which cuts the value of
-        a Gaussian variable lies, which is drawn given all that is seen; learners take the moments of these
-        variables as those of numbers. Columns with two values are labels then, and those with more need an
-        order.
+        "indicators": a label is decorrelated as the indicators of its levels, as if these were Gaussian, for
+        scores and tests of mixed columns. "latent": a label says between which cuts the value of a latent
+        Gaussian variable lies; these values are drawn given the data, and learners treat their moments as
+        those of numbers. Columns with two values are then labels, and those with more need an order.
     structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
@@ -112,16 +111,17 @@ class LinkedRows(Source):
     Notes
     -----
     A bootstrap draws whole groups (connected components), and a group that is drawn twice is two groups.
-    Where there are fewer than ten components, as in one large network, decorrelated rows are drawn instead
-    and given the estimated correlation back, while the network stays as it is.
+    With fewer than ten components, as in one large network, decorrelated rows are drawn instead, and the
+    estimated correlation is then restored; the network stays as it is.
 
     With interventions, the correlation is estimated from the rows in which nothing was set, and each variable
-    is scored by the rows in which it was not set, decorrelated by their part of Σ. This is exact where an
-    intervention changes what it sets and nothing about the errors of other variables.
+    is scored by the rows in which it was not set, decorrelated by their part of Σ. This is exact if an
+    intervention does not change the errors of other variables.
 
     References
     ----------
-    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data.
+    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data. Journal of
+    Machine Learning Research 25, 1–52.
 
     Examples
     --------

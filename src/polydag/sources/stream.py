@@ -25,7 +25,7 @@ class Stream(Source):
     columns : sequence of str, optional
         The columns to read; all by default.
     query : str, optional
-        The SELECT, for a database.
+        The SELECT statement, for a database.
     kinds : mapping of column to "continuous" or "discrete", optional
         Columns are numbers unless this says that they are labels.
     """

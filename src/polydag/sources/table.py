@@ -57,10 +57,10 @@ class InMemory(Source):
     kinds : mapping of column to "continuous" or "discrete", optional
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     missing : {"error", "drop", "impute", "testwise", "em", "multiple"}
-        What to do about missing values: stop; drop their rows; fill in means and most frequent labels, which
-        shrinks variances; take each pair's covariance from the rows that have both; take the moments that
-        a Gaussian leads to expect (EM), or for labels the counts that a network does (structural EM); or
-        learn from several tables with what is missing drawn.
+        What to do about missing values: raise an error; drop their rows; fill in means and most frequent
+        labels, which shrinks variances; compute each covariance from the rows that have both columns;
+        estimate moments by EM under a Gaussian, or for labels counts by structural EM; or learn from several
+        tables with missing values drawn at random (multiple imputation).
     interventions : str, or sequence, optional
         Which variables were set by intervention in each row: a column that holds "none", a name, or several
         names joined by "+"; several such columns, of which each row's names are collected; or one entry per
@@ -68,7 +68,7 @@ class InMemory(Source):
     blocks : sequence, optional
         A label per row. A bootstrap draws whole blocks instead of single rows.
     n_imputations : int
-        How many tables are drawn, for `missing="multiple"`.
+        The number of imputed tables, for `missing="multiple"`.
     random_state : int, optional
         The seed of these draws.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Tasks(Mapping[str, Source]):
-    """Sources by the names of their tasks, for learners that share strength between them.
+    """Related populations: one source for each task, for learners that share information between tasks.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         dimension holds group labels, as does the column that a text names; a table of decimal numbers holds
         coordinates, with 5 neighbours each (`polydag.rows.Links.from_coordinates` for another number).
     covariates : names of columns, or array of shape (n, q), optional
-        What the means depend on, besides an intercept; these columns are not transformed.
+        The columns on which means depend, besides an intercept; they are not transformed.
     structure : {"auto", "common", "decay", "matern", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
@@ -145,7 +145,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
     Attributes
     ----------
     decorrelation_ : Decorrelation
-        All that was estimated.
+        The estimated correlation, the tests before and after, and the summary.
 
     Examples
     --------

@@ -52,25 +52,25 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
     """Gaussian DAGs when individuals are connected, estimated jointly with the correlation of the rows.
 
     With a known `order` of the variables, block coordinate descent estimates DAG and row correlation together
-    (Algorithm 1 of the paper). Without one, decorrelation and learning take turns: the rows are decorrelated,
+    (Algorithm 1 of the paper). Without one, decorrelation and learning alternate: the rows are decorrelated,
     a learner for independent rows finds a graph, the graph gives another estimate of the row correlation, and
-    so on while the BIC of both falls. For a single turn, fit any learner to `LinkedRows`.
+    so on as long as the BIC of both decreases. For a single round, fit any learner to `LinkedRows`.
 
     Parameters
     ----------
     order : sequence of names, optional
         All variables, causes before effects.
     learner : estimator, optional
-        What learns from decorrelated rows, for an unknown order; `BOSS()` by default.
+        The learner for the decorrelated rows, for an unknown order; `BOSS()` by default.
     lambda_ : float or "bic"
         λ1, the penalty on the edges for standardised columns, for a known order.
     threshold : float or "ebic"
-        Which edges are too weak, for a known order: those with weights below a number, of standardised
-        columns; or those without which the extended BIC is lower.
+        Which edges are too weak, for a known order: those with weights below a number, for standardised
+        columns; or those whose removal lowers the extended BIC.
     extended : bool
         Whether the choice of λ1 counts the entries of Θ as well.
     max_rounds : int
-        The most turns of decorrelation and learning, for an unknown order.
+        The largest number of rounds of decorrelation and learning, for an unknown order.
     random_state : int, optional
         Accepted by every learner; nothing is random here. The row correlation has a seed of its own.
 
@@ -81,7 +81,7 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
     lambda_used_ : float
         λ1 of the result (known order).
     stopped_ : str
-        Why the path of λ1 ended early, where too many edges made it (known order).
+        Why the path of λ1 ended early, if it did because of too many edges (known order).
     learner_ : estimator
         The fitted learner (unknown order).
     error_variances_ : Series
@@ -89,7 +89,8 @@ class LinkedRowsDAG(RowCorrelation, StructureLearner):
 
     References
     ----------
-    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data.
+    Li, H., Padilla, O. H. M. and Zhou, Q. (2024). Learning Gaussian DAGs from network data. Journal of
+    Machine Learning Research 25, 1–52.
 
     Examples
     --------

@@ -45,19 +45,19 @@ SINGLE_TABLE_LEARNERS: dict[str, Any] = {
 class FederatedNotears(StructureLearner):
     """One graph from the tables of several parties, by an exchange of parameters or votes.
 
-    All that leaves the parties are sums over them. To learn from summed statistics instead, fit any learner
-    to `Parties`: that gives the result of pooling, in one round.
+    Only sums over the parties are opened. To learn from summed statistics instead, fit any learner to
+    `Parties`: that gives the result of pooling, in one round.
 
     Parameters
     ----------
     method : {"admm", "fedavg", "varying", "voting"}
-        With "admm", parties exchange parameters over some fifty rounds. Of the pooled covariances only those
-        within candidate families are formed, at the end, and none with a number as `threshold`. "fedavg" is
-        similar, but parties keep no state between rounds and may be absent from some. With "varying", the
-        parties share the graph but have coefficients and means of their own. With "voting", every party
-        learns alone; of the pairs that more than half of them joined, sums as for "admm" keep what lowers the
-        extended BIC. With a number as `threshold` or with a `learner`, the votes alone decide: edges that
-        more than half of the parties found are kept. There an undirected edge, as GES and PC produce, is a
+        With "admm", parties exchange parameters over some fifty rounds. At the end, pooled covariances within
+        candidate families are summed as well, unless `threshold` is a number. "fedavg" is similar, but
+        parties keep no state between rounds and may be absent from some. With "varying", the parties share
+        the graph but have coefficients and means of their own. With "voting", every party learns alone; the
+        pairs that more than half of the parties connect are candidates, from which sums as for "admm" choose
+        by the extended BIC. With a number as `threshold` or with a `learner`, the votes alone decide: edges
+        that more than half of the parties found are kept. An undirected edge, as GES and PC return, is then a
         vote for both directions: the one with more votes is kept, or both.
     schedule : {"default", "paper"}
         "paper" uses the constants of Algorithm 1 (λ = 0.01, ρ1 = ρ2 = 1e-3, γ1 = 1.75, γ2 = 1.25, up to 200
@@ -82,10 +82,10 @@ class FederatedNotears(StructureLearner):
     acyclicity : {"logdet", "expm"}
         The function that measures cycles.
     threshold : float or "ebic"
-        Weights below a number are no edges; with "ebic", edges are removed if that lowers the extended BIC.
+        Weights below a number are not edges; with "ebic", edges are removed if that lowers the extended BIC.
         For networks "ebic" means 0.2 for slopes and 0.5 for probabilities.
     learner : estimator, optional
-        For "voting": what learns from a single party; `Notears` by default, for networks `NotearsMLP`.
+        For "voting": the learner that each party uses; `Notears` by default, for networks `NotearsMLP`.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     participation : float
@@ -112,15 +112,15 @@ class FederatedNotears(StructureLearner):
         The extended BIC of the graph, where it was computed; for votes over networks the sum of the parties'
         own.
     varsortability_ : float
-        How far the graph follows the order of the pooled variances, as for `Notears`; NaN where these are
-        not known. Where it is near 1, `standardized_difference(parties)` says how much rests on units.
+        How closely the graph follows the order of the pooled variances, as for `Notears`; NaN where these are
+        not known. If it is near 1, `standardized_difference(parties)` shows how much depends on units.
     n_rounds_ : int
         The number of questions that the coordinator asked.
 
     References
     ----------
     Ng, I. and Zhang, K. (2022). Towards federated Bayesian network structure learning with continuous
-    optimization. AISTATS.
+    optimization. AISTATS, PMLR 151, 8095–8111.
     Na, Y. and Yang, J. (2010). Distributed Bayesian network structure learning.
     McMahan, B. et al. (2017). Communication-efficient learning of deep networks from decentralized data.
 

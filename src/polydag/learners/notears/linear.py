@@ -67,8 +67,8 @@ class Notears(HeldOutScore, StructureLearner):
     Notes
     -----
     Least squares compares residual variances across columns in their own units, so directions depend on the
-    scales: `standardized_difference()` says in how many edges. `weights_` are the least-squares coefficients
-    given the graph; `raw_weights_` are the penalised ones.
+    scales: `standardized_difference()` is the number of edges that change when columns are standardised.
+    `weights_` are the least-squares coefficients given the graph; `raw_weights_` are the penalised ones.
 
     References
     ----------

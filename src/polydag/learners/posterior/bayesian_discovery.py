@@ -55,7 +55,8 @@ class BayesianDiscovery(StructureLearner):
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
         "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns, and "bdeu" where numbers
-        are cut into levels. The tasks paper uses "k2", which claims directions that the rows leave open.
+        are cut into levels. "k2", which Oyen and Lane (2013) use, is not score equivalent: it favours
+        directions that the data do not determine.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -68,17 +69,17 @@ class BayesianDiscovery(StructureLearner):
         for any number of variables. "auto" is exact where that fits into memory and takes a few minutes at
         most. "weighted" is for `over="dags"`.
     over : {"orders", "dags"}
-        What the prior is uniform over. With "orders" a DAG counts once for every order that agrees with it,
-        which makes sums fast; with "dags" it counts once. For "dags", "exact" sums over all DAGs, for up to
-        about 20 variables; "weighted" draws DAGs from exact orders and weights them; "mcmc" samples ordered
-        partitions; "auto" is exact for up to 18 variables, and for more weights draws if enough of them
-        remain in effect.
+        The set over which the prior is uniform. With "orders" a DAG counts once for every order that agrees
+        with it, which makes sums fast; with "dags" it counts once. For "dags", "exact" sums over all DAGs,
+        for up to about 20 variables; "weighted" draws DAGs from the exact order posterior and weights them;
+        "mcmc" samples ordered partitions; "auto" is exact for up to 18 variables, and for more it weights
+        draws if their effective number is large enough.
     edge_prior : array or DataFrame of shape (n, n), optional
         The prior probability of each edge, row -> column; 0.5 is neutral, 0 forbids, 1 requires an edge.
     equivalent_sample_size : float
         The weight of the prior of "bdeu" and "bds", in rows.
     max_candidates : int or "auto", optional
-        How many candidate parents each variable keeps, chosen by their score as the only parent. None keeps
+        The number of candidate parents of each variable, chosen by their score as the only parent. None keeps
         all; "auto" keeps all as long as there are at most 30 million families, and warns otherwise.
     discretize : str, optional
         Cut continuous columns into levels: "quantile:4" or "interval:4".
@@ -86,14 +87,14 @@ class BayesianDiscovery(StructureLearner):
         `graph_` has the pairs that are adjacent with a probability above this, directed where one direction
         has such a probability and undirected otherwise.
     memory : float, optional
-        Gigabytes that may be used; by default what is available.
+        The memory that may be used, in gigabytes; by default what is available.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     chains : Chains
         How many Markov chains "mcmc" runs, how long, and how large their buckets are.
     n_jobs : int
-        Threads for scores and sums, processes for chains; -1 for all processors. The result does not depend
-        on it.
+        The number of threads for scores and sums, and of processes for chains; -1 for all processors. The
+        result does not depend on it.
     random_state : int, optional
         The seed of the chains; the exact method is deterministic.
 
@@ -121,8 +122,8 @@ class BayesianDiscovery(StructureLearner):
 
     Notes
     -----
-    `graph_` is weighted by probabilities: of the direction, or of the connection where no direction is sure.
-    Its directed edges form no cycle: the least probable edge of each is removed and listed in `pruned_`.
+    The weights of `graph_` are probabilities: of the direction, or of the connection where the edge is
+    undirected. The least probable edge of each directed cycle is removed and listed in `pruned_`.
     `best_graph_` is a DAG. The prior of BGe has a scale, so continuous columns are standardised, from rows
     and from statistics alike, and the posterior does not depend on units. With `Regimes`, all rows share one
     scale, and rows in which a variable was set do not contribute to its score.

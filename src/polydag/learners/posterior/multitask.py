@@ -79,20 +79,21 @@ class MultitaskDiscovery(StructureLearner):
     Parameters
     ----------
     transfer : {"learned", "family", "theorem1", "none", "pool"}
-        "learned": which tasks are related, and how closely, is learned from their rows: unrelated tasks are
-        left alone. There are joint probabilities of differences: exact for up to about 20 variables, by
-        Markov chains over an order that tasks share for more. Where these would take too long (`method`), the
-        families of each task are weighted as in "family", as far as tasks are related. "family": the
-        families of each task are weighted by the scores of similar families in the other tasks; for any
-        number of variables. "theorem1": tasks share an order, and the prior depends on the predecessors;
-        exact, for up to about 20 variables, with joint probabilities of differences. "none": every task
-        alone. "pool": all rows as one task.
+        "learned": which tasks are related, and how closely, is learned from their rows, and unrelated tasks
+        do not influence each other. Differences have joint probabilities: exact for up to about 20 variables,
+        and for more by Markov chains over an order that tasks share. Where these would take too long
+        (`method`), the families of each task are weighted as in "family", according to how related the tasks
+        are. "family": the families of each task are weighted by the scores of similar families in the other
+        tasks; for any number of variables. "theorem1": tasks share an order, and the prior depends on the
+        predecessors; exact, for up to about 20 variables, with joint probabilities of differences. "none":
+        each task alone. "pool": all rows as one task.
     similarity : Similarity
         How similar tasks are assumed to be, for "family" and "theorem1".
     criterion : str
         A name in `polydag.scores.SCORES`: "bdeu", "bds" and "k2" are for labels, "bge" and "bic" for numbers,
         "dg" for both. "auto" is "bdeu", "bge" or "dg" by the kinds of the columns, and "bdeu" where numbers
-        are cut into levels. The tasks paper uses "k2", which claims directions that the rows leave open.
+        are cut into levels. "k2", which Oyen and Lane (2013) use, is not score equivalent: it favours
+        directions that the data do not determine.
     criterion_options : mapping, optional
         Options of the score, such as `{"alpha_mu": 0.1}` for "bge".
     structure_prior : {"fair", "uniform"}
@@ -116,11 +117,11 @@ class MultitaskDiscovery(StructureLearner):
     threshold : float
         Graphs have the edges with a probability above this.
     memory : float, optional
-        Gigabytes that may be used; by default what is available.
+        The memory that may be used, in gigabytes; by default what is available.
     knowledge : Knowledge, or mapping of task to Knowledge, optional
         Required and forbidden edges, tiers: of every task, or of the tasks that are named.
     n_jobs : int
-        Threads, or processes for chains; -1 for all processors.
+        The number of threads, or of processes for chains; -1 for all processors.
     random_state : int, optional
         The seed of the chains; the exact method is deterministic.
 
@@ -168,7 +169,12 @@ class MultitaskDiscovery(StructureLearner):
 
     References
     ----------
+    Oyen, D. and Lane, T. (2012). Leveraging domain knowledge in multitask Bayesian network structure
+    learning. AAAI.
     Oyen, D. and Lane, T. (2013). Bayesian discovery of multiple Bayesian networks via transfer learning.
+    ICDM.
+    Oyen, D. and Lane, T. (2015). Transfer learning for Bayesian discovery of multiple Bayesian networks.
+    Knowledge and Information Systems.
 
     Examples
     --------

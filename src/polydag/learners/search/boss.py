@@ -15,14 +15,13 @@ from polydag.search.boss.search import boss
 class BOSS(EquivalenceLearner):
     """Best order score search: the CPDAG of an order of the variables that no single move improves.
 
-    Scale-free and deterministic, as `GES`. On random sparse Gaussian models it was more accurate than GES on
-    average, in 0.7 to 1.9 times the time up to 200 variables and 2.2 times at 1000.
+    Like `GES`, it does not depend on the units of the columns, and is deterministic.
 
     Parameters
     ----------
     penalty : float or "auto"
-        What an edge costs, for scores that have a penalty, such as "bic": this many times `½ log n`, or by
-        the extended BIC, which adds a price that grows with the number of variables.
+        The cost of an edge, for scores that have a penalty, such as "bic": this multiple of `½ log n`, or
+        that of the extended BIC ("auto"), which grows with the number of variables.
     criterion : str
         A name in `polydag.scores.SCORES`, or "auto": BIC for numbers, BDeu for labels, and the degenerate
         Gaussian score where there are both. For numbers there are "bic" and "bge" (which scores standardised
@@ -47,9 +46,9 @@ class BOSS(EquivalenceLearner):
     dag_ : Graph
         One DAG of the class.
     notes_ : tuple of str
-        What the fit decided by itself.
+        Remarks on the data and on what was chosen automatically.
     order_ : list of str
-        The order that the search ended with.
+        The order in which the search ended.
 
     Notes
     -----

@@ -16,13 +16,14 @@ from polydag.search.ges.search import ges
 class GES(EquivalenceLearner):
     """Greedy equivalence search: the CPDAG that no single change improves, by a decomposable score.
 
-    Scale-free: directions come from conditional independences, not from variances. Deterministic.
+    The result does not depend on the units of the columns: directions come from conditional independences,
+    not from variances. The search is deterministic.
 
     Parameters
     ----------
     penalty : float or "auto"
-        What an edge costs, for scores that have a penalty, such as "bic": this many times `½ log n`, or by
-        the extended BIC, which adds a price that grows with the number of variables.
+        The cost of an edge, for scores that have a penalty, such as "bic": this multiple of `½ log n`, or
+        that of the extended BIC ("auto"), which grows with the number of variables.
     criterion : str
         A name in `polydag.scores.SCORES`, or "auto": BIC for numbers, BDeu for labels, and the degenerate
         Gaussian score where there are both. For numbers there are "bic" and "bge" (which scores standardised
@@ -36,12 +37,12 @@ class GES(EquivalenceLearner):
     max_degree : int, optional
         No edge is added at a node that has this many.
     screen : bool, optional
-        Whether two variables may be joined only if one edge between them would gain in the empty graph. It
-        halves the false edges where columns outnumber rows, which is when it is done by default, and costs
-        true edges where there are many rows.
+        Whether two variables may be connected only if an edge between them improves the score of the empty
+        graph. This halves the false edges where there are more columns than rows, which is when it is the
+        default, and costs true edges where there are many rows.
     escape : bool
-        Whether a search over orders goes on from where no operator gains, as most often happens in dense
-        graphs. Not with `max_degree`: the search is then that of Chickering.
+        Whether a search over orders continues from local optima, which are frequent in dense graphs. It has
+        no effect with `max_degree`: the search is then that of Chickering.
     knowledge : Knowledge, optional
         Required and forbidden edges, tiers.
     random_state : int, optional
@@ -56,7 +57,7 @@ class GES(EquivalenceLearner):
     dag_ : Graph
         One DAG of the class.
     notes_ : tuple of str
-        What the fit decided by itself.
+        Remarks on the data and on what was chosen automatically.
 
     Notes
     -----

@@ -73,12 +73,12 @@ class PC(HeldOutScore, StructureLearner):
     conflicts_ : list of (name, name, name)
         Colliders found but not drawn, since more certain ones contradict them.
     notes_ : tuple of str
-        What the fit decided by itself.
+        Remarks on the data and on what was chosen automatically.
 
     Notes
     -----
-    With `Regimes`, known interventions direct further edges: each set of intervened variables is tested by
-    itself, and the effect of what was set is followed.
+    With `Regimes`, known interventions direct further edges: tests are made within each set of intervened
+    variables, and edges are directed from variables that were set to those that respond.
 
     References
     ----------

@@ -18,7 +18,7 @@ class Chains(Settings):
     Parameters
     ----------
     n_chains : int
-        Independent chains; at least 2 are needed to compute R-hat between chains.
+        The number of independent chains; at least 2 are needed to compute R-hat between chains.
     n_steps : int, optional
         The length of each chain, burn-in included, from a random state. By default chains start from states
         of high weight, and their length is doubled until R-hat and ESS are good for every uncertain edge.
@@ -27,8 +27,8 @@ class Chains(Settings):
     burn_in : int, optional
         Steps at the beginning of each chain that are discarded; half of all steps by default.
     bucket_size : int
-        How many neighbouring variables of an order form a bucket. The orders within buckets are summed over
-        exactly: larger buckets take longer and mix better. Partitions have no buckets.
+        The number of neighbouring variables of an order in a bucket. The orders within buckets are summed
+        over exactly: larger buckets take longer and mix better. Partitions have no buckets.
 
     Examples
     --------

@@ -17,11 +17,11 @@ class Similarity(Settings):
     Parameters
     ----------
     lambda_ : float or "average"
-        From 0, where tasks are unrelated, to 1, where a parent must be one in the other task as well. By
-        default all values are averaged over.
+        From 0, where tasks are unrelated, to 1, where a parent must also be one in the other task. By default
+        it is averaged over all values.
     normaliser : {"all", "truncated"}
-        Over which pairs of parent sets the prior is normalised: all, as in the paper, or those of up to
-        `max_parents` members.
+        The pairs of parent sets over which the prior is normalised: all, as in the paper, or those with at
+        most `max_parents` members.
     combination : {"star", "product"}
         With more than two tasks: a task's own prior counts once, or once for each pair with another task,
         which makes networks sparser the more tasks there are.

@@ -17,7 +17,7 @@ class FreeStructure(Settings):
     lambda2 : float
         The penalty λ2 on the entries of Θ, the rows' inverse correlation; "auto" tries others as well.
     n_orders : int
-        How many random orders of the columns are averaged.
+        The number of random orders of the columns to average.
 
     Examples
     --------
