@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fuzzing import cases, mutated, survives
 
-from polydag import Graph, formats
+from polydag import Graph, data, formats
 from polydag.discrete_network import DiscreteNetwork
 from polydag.embedded import asia
 from polydag.errors import DataError
+from polydag.formats.parsing import text_files
 
 GRAPHS = [ending for ending in formats.FORMATS if ending != ".bif"]
 WITHOUT_WEIGHTS = (".pcalg.csv", ".causallearn.csv")
@@ -133,3 +135,40 @@ def test_pathological_files_are_refused_at_once(tmp_path: Path, ending: str, tex
     path.write_text(text)
     with pytest.raises(DataError, match=r"graph\."):
         formats.read(path)
+
+
+def test_entities_are_refused_before_they_expand(tmp_path: Path) -> None:
+    """A billion laughs in 1 kB, and an entity that is a file."""
+    laughs = "".join(f'<!ENTITY l{k} "{f"&l{k - 1};" * 10 if k else "ha"}">' for k in range(10))
+    outside = f'<!ENTITY l9 SYSTEM "file://{tmp_path}/secret">'
+    (tmp_path / "secret").write_text("secret")
+    for declared in (laughs, outside):
+        path = tmp_path / "graph.graphml"
+        path.write_text(
+            f'<?xml version="1.0"?>\n<!DOCTYPE graphml [{declared}]>\n'
+            '<graphml><graph edgedefault="directed"><node id="&l9;"/></graph></graphml>'
+        )
+        with pytest.raises(DataError, match="line 2: the file declares a document type"):
+            formats.read(path)
+
+
+@pytest.mark.parametrize("ending", [*GRAPHS, ".bif"])
+def test_a_small_file_that_expands_to_gigabytes_is_refused(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "LARGEST", 1 << 20)
+    path = tmp_path / f"bomb{ending}.gz"
+    path.write_bytes(gzip.compress(b" " * (1 << 22)))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(DataError, match="too much for a graph"):
+        (formats.read_network if ending == ".bif" else formats.read)(path)
+
+
+def test_a_small_table_that_expands_beyond_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda name: 1 << 10)  # pages, and bytes of a page: 1 MB in all
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * (1 << 19)))
+    with pytest.raises(DataError, match="expands to more than"):
+        data.read(str(path))
