@@ -83,19 +83,16 @@ class PartitionPosterior(ChainPosterior):
         sampler = PartitionSampler.of(table)
         states, first = np.unique(self.draws.levels.reshape(-1, table.n), axis=0, return_index=True)
         weights = self.draws.log_weights.ravel()[first]
-        best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
-        for level in states[np.argsort(-weights, kind="stable")][:_BEST]:
-            own = np.array(
+
+        def best_in(level: Index) -> Index:
+            return np.array(
                 [
                     np.argmax(np.where(sampler.allowed_families(node, level), table.scores[node], -np.inf))
                     for node in range(table.n)
                 ]
             )
-            score = float(table.scores[np.arange(table.n), own].sum())
-            if score > best:
-                best, chosen = score, own
-        adjacency = table.adjacency(chosen)
-        return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
+
+        return self._best_of(table, map(best_in, states[np.argsort(-weights, kind="stable")][:_BEST]))
 
     def _ratio(self, changed: FamilyTable) -> float:
         own, other = PartitionSampler.of(self._table()), PartitionSampler.of(changed)

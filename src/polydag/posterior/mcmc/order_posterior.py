@@ -9,6 +9,7 @@ Averages over draws are therefore Rao-Blackwellised.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,16 @@ class ChainPosterior(ModularPosterior):
     def _advice(self) -> str:
         return "or "
 
+    def _best_of(self, table: FamilyTable, networks: Iterable[Index]) -> tuple[Graph, float]:
+        """The network with the highest score, of some that are given by each node's parent set; its score."""
+        best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
+        for own in networks:
+            score = float(table.scores[np.arange(table.n), own].sum())
+            if score > best:
+                best, chosen = score, own
+        adjacency = table.adjacency(chosen)
+        return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
+
     def _last(self) -> dict[str, Any]:
         return {str(name): value for name, value in self.history.iloc[-1].items()}
 
@@ -136,16 +147,9 @@ class McmcPosterior(ChainPosterior):
         states = self.draws.buckets.reshape(-1, table.n)
         _, first = np.unique(states, axis=0, return_index=True)
         rng = np.random.default_rng(0)  # the same answer every time
-        best, chosen = -np.inf, np.zeros(table.n, dtype=np.int64)
         sampled = states[first[np.argsort(-weights[first], kind="stable")][:_BEST]]
         inside = [buckets.linear_order(rng, np.argsort(state, kind="stable")) for state in sampled]
-        for order in (*self.starts, *inside):
-            own = _best_families(table, order)
-            score = float(table.scores[np.arange(table.n), own].sum())
-            if score > best:
-                best, chosen = score, own
-        adjacency = table.adjacency(chosen)
-        return Graph(adjacency, table.names, np.where(adjacency, self.probabilities, 0.0)), best
+        return self._best_of(table, (_best_families(table, order) for order in (*self.starts, *inside)))
 
     def _ratio(self, changed: FamilyTable) -> float:
         own, other = (BucketOrders.of(table, self.bucket_size) for table in (self._table(), changed))
