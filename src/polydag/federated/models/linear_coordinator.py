@@ -22,17 +22,16 @@ from numpy.typing import NDArray
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array, Index, Mask
+from polydag.federated.models.first_questions import after_comparison, first_question
 from polydag.federated.models.interface import Penalty as Lambda
 from polydag.federated.models.interface import Sizes, Step
 from polydag.federated.models.proximal_loss import ProximalLoss
-from polydag.federated.party_data.regimes import centre_question, require_rows, require_spread
+from polydag.federated.party_data.regimes import require_rows, require_spread
 from polydag.federated.party_data.site_comparison import (
     ADJUSTMENT,
     COMPARE,
     adjustment_of,
-    begin_comparison,
     comparison_shapes,
-    end_comparison,
 )
 from polydag.federated.party_data.site_effects import Adjustment
 from polydag.federated.protocol.messages import Arrays
@@ -49,7 +48,7 @@ from polydag.regression import extended_bic_penalty
 PATH_LENGTH = 5
 _SCREEN = 0.6  # of the smallest weight that could pass, since penalised weights are shrunken
 _CONSTANTS = ("centre", "rows", "scale", "log_scales")
-_CENTRE, _SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("centre", "scale", "losses", "families"))
+_SCALE, _LOSSES, _FAMILIES = (np.array(word) for word in ("scale", "losses", "families"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +86,12 @@ class LinearCoordinator:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for what it takes to compare the parties, or for numbers of rows and sums."""
-        if self.site_effects != "none":
-            return begin_comparison(self.names)
-        return {"question": _CENTRE}, centre_question(self.names, self.group)
+        return first_question(self.names, self.group, self.site_effects)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The adjustment of the parties' rows, the common centre, then the common scale."""
         if str(state["question"]) == COMPARE:
-            state, again = end_comparison(self.names, state, total, self.site_effects)
-            if again is not None:
-                return state, again
-            more = adjustment_of(state)
-            return {**state, "question": _CENTRE}, centre_question(self.names, self.group, more)
+            return after_comparison(self.names, self.group, self.site_effects, state, total)
         return (
             self._centred(state, total) if str(state["question"]) == "centre" else self._scaled(state, total)
         )

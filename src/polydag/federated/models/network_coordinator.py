@@ -19,15 +19,14 @@ import numpy as np
 
 from polydag.acyclicity import ACYCLICITY
 from polydag.arrays import Array, Index
+from polydag.federated.models.first_questions import after_comparison, first_question
 from polydag.federated.models.interface import Penalty, Sizes, Step
 from polydag.federated.models.network_party import Kind, network_shape
-from polydag.federated.party_data.regimes import centre_question, require_spread
+from polydag.federated.party_data.regimes import require_spread
 from polydag.federated.party_data.site_comparison import (
     COMPARE,
     adjustment_of,
-    begin_comparison,
     comparison_shapes,
-    end_comparison,
 )
 from polydag.federated.protocol.messages import Arrays
 from polydag.federated.protocol.programs import Answer, Ask, State, Total
@@ -40,7 +39,7 @@ from polydag.optimize.nonlinear import Penalties, effect_rates
 from polydag.optimize.pruning import threshold_graph
 
 _CONSTANTS = ("centre", "rows", "error", "log_scales")
-_CENTRE, _ERRORS, _EFFECTS = (np.array(word) for word in ("centre", "errors", "effects"))
+_ERRORS, _EFFECTS = (np.array(word) for word in ("errors", "effects"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +96,12 @@ class NetworkCoordinator:
 
     def begin(self) -> tuple[State, Ask]:
         """Ask for what it takes to compare the parties, or for numbers of rows and sums."""
-        if self.site_effects != "none":
-            return begin_comparison(self.names)
-        return {"question": _CENTRE}, centre_question(self.names, self.group)
+        return first_question(self.names, self.group, self.site_effects)
 
     def prepare(self, state: State, total: Total) -> tuple[State, Ask | None]:
         """The adjustment of the parties' rows, the common centre, then the common unit."""
         if str(state["question"]) == COMPARE:
-            state, again = end_comparison(self.names, state, total, self.site_effects)
-            if again is not None:
-                return state, again
-            more = adjustment_of(state)
-            return {**state, "question": _CENTRE}, centre_question(self.names, self.group, more)
+            return after_comparison(self.names, self.group, self.site_effects, state, total)
         if str(state["question"]) == "centre":
             rows = total.arrays["rows"]
             centre = total.arrays["sums"] / np.maximum(total.arrays["mass"], 1e-300)[:, None]
