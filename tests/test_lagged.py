@@ -12,17 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from polydag import FederatedNotears, GaussianStats, Knowledge, Parties, metrics, simulate, studies
+from polydag import BOSS, FederatedNotears, GaussianStats, Knowledge, Parties, metrics, simulate, studies
 from polydag.errors import DataError, UsageError
 from polydag.learners.notears.lagged import NotearsLagged
 from polydag.losses.lagged import (
     lagged_statistics,
     nothing_changes_the_past,
     slice_names,
+    split_lags,
     stack,
     variables_of,
 )
 from polydag.studies import TableConfig
+from polydag.studies.findings.single_graph import scale_caution
 
 
 @settings(max_examples=20, deadline=None)
@@ -211,3 +213,21 @@ def test_series_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "known.csv").write_text("source,target,kind\nx0,x2,required\n")
     with pytest.raises(DataError, match=r"known\.csv"):
         studies.run(config(knowledge=known))
+
+
+def test_directions_that_rest_on_units_are_told_and_boss_on_slices_does_not_use_them() -> None:
+    sample = simulate.lagged(5, n_steps=40, n_realisations=12, random_state=4)
+    names = list(sample.instantaneous.names)
+    units = dict(zip(names, (1e-2, 1.0, 30.0, 0.1, 1e3), strict=True))
+    other = sample.data.assign(**{name: factor * sample.data[name] for name, factor in units.items()})
+    (note,) = scale_caution(NotearsLagged().fit(other))
+    assert "BOSS on the time slices" in note
+    parts = [other[other["realisation"] % 3 == k] for k in range(3)]
+    over_parties = FederatedNotears(model="lagged").fit(parts)
+    assert any("BOSS on the parties' summed moments of time slices" in each for each in over_parties.notes_)
+    known = nothing_changes_the_past(names, 1)
+    for data in (sample.data, other):
+        found = BOSS(knowledge=known).fit(lagged_statistics(data, 1, baselines=True)).graph_
+        within, lagged = split_lags(found, 1)
+        assert metrics.shd_cpdag(true=sample.instantaneous, estimate=within) <= 1
+        assert np.array_equal(lagged != 0, np.array(sample.lags) != 0)

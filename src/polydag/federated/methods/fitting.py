@@ -29,6 +29,7 @@ from polydag.privacy.settings import Privacy
 from polydag.stats import GaussianStats
 
 _STANDARD = 1.2  # the largest over the smallest spread of columns that seem standardised
+_FAR = 3.0  # the same of columns of time series, from which units are mentioned
 Choice = float | Literal["bic", "stability"]
 
 
@@ -127,10 +128,21 @@ def _party_notes(outcome: Outcome) -> list[str]:
 
 
 def _scale_notes(study: Study, result: Arrays) -> list[str]:
-    """A caution where columns are standardised, so that least squares has nothing to tell directions by."""
+    """A caution where columns are standardised, so that least squares has nothing to tell directions by.
+
+    So there is for time series where scales differ much: which effects are found then depends on units.
+    """
     scale = result.get("pooled_scale")
     linear = study.model.name in ("linear", "lagged") and study.settings.learner is None
-    if not linear or scale is None or len(scale) < 2 or scale.max() > _STANDARD * scale.min():
+    if not linear or scale is None or len(scale) < 2:
+        return []
+    if study.model.name == "lagged" and scale.max() > _FAR * scale.min():
+        return [
+            f"Standard deviations are from {scale.min():.3g} to {scale.max():.3g}: least squares tells the "
+            "directions of effects within a time step by the scales of errors. Where units are arbitrary, "
+            "BOSS on the parties' summed moments of time slices does not depend on them."
+        ]
+    if scale.max() > _STANDARD * scale.min():
         return []
     return [
         "All columns have nearly the same spread, as standardised ones do: least "

@@ -61,10 +61,11 @@ def scale_caution(model: Any) -> tuple[str, ...]:
     differ = model.standardized_difference()
     if not differ:
         return ()
+    instead = "--method boss" if not model.time_series else "in Python, BOSS on the time slices"
     return (
         f"With every column standardised, {differ} edges would differ (the graph has "
         f"{model.graph_.n_edges}): least squares depends on units. Where these are arbitrary, use a "
-        "scale-free method: --method boss.",
+        f"scale-free method: {instead}.",
     )
 
 
