@@ -38,4 +38,5 @@ def descending(gain: Array) -> Index:
                     j += 1
         now = then
         width *= 2
-    return order[now]
+    found: Index = order[now]
+    return found
