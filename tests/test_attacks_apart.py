@@ -199,6 +199,20 @@ def test_labels_that_few_rows_have_are_not_told_on_joining(tmp_path: Path) -> No
     assert site.join(str(tmp_path / "other.csv"), tmp_path / "home")
 
 
+def test_interventions_that_few_rows_name_are_not_told_on_joining(tmp_path: Path) -> None:
+    """A study could name its columns after doctors, and a column of doctors as that of interventions."""
+    rows = pd.DataFrame({"x": np.arange(60.0), "y": 1.0 * (np.arange(60) % 7)})
+    told = rows.assign(doctor=["Jones"] * 57 + ["Adams"] * 3)
+    told.to_csv(tmp_path / "north.csv", index=False)
+    made = {"Jones": Column(from_="x"), "Adams": Column(from_="y")}
+    description = dataclasses.replace(
+        described(dataclasses.replace(BOSS, interventions="doctor")), columns=made
+    )
+    kit = new_study(tmp_path / "study", description, tmp_path)[0]
+    with pytest.raises(DataError, match="there are 3 rows in which Adams was set; at least 10"):
+        SiteEndpoint(kit).join(str(tmp_path / "north.csv"), tmp_path / "home")
+
+
 class Liar:
     """A coordinator that sends a site what it likes, with its own signature."""
 

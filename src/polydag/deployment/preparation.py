@@ -259,10 +259,21 @@ def declared(description: Description, table: Table, min_rows: int) -> dict[str,
     return found
 
 
-def holding(description: Description, table: Table) -> dict[str, Any]:
-    """What a site says of its rows, where the study depends on it: nothing of single ones."""
+def holding(description: Description, table: Table, min_rows: int) -> dict[str, Any]:
+    """What a site says of its rows, where the study depends on it: nothing of single ones.
+
+    A `DataError` is raised where few rows name a variable as set: what they name may be no variable.
+    """
     source = in_memory(plan_of(description.config), table)
     gaps = source.lacks_values or bool(constant_columns(source.frame).any())
+    if source.targets is not None:
+        targets, fewest = min(rows_of(source).items(), key=lambda own: own[1])
+        if fewest < min_rows:
+            what = " and ".join(sorted(targets)) or "nothing"
+            raise DataError(
+                f"{table.source}: there are {fewest:g} rows in which {what} was set; at least "
+                f"{min_rows} are needed (min_rows). Leave these rows out."
+            )
     regimes = None if source.targets is None else sorted(map(sorted, rows_of(source)))
     return {"gaps": description.missing in ALLOWED and gaps, "regimes": regimes}
 

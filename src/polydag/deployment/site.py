@@ -187,7 +187,7 @@ class SiteEndpoint:
                 words["columns"] = declared(description, table, policy.min_rows)
                 words["order"] = list(words["columns"])
             if description.asks_for_holdings:
-                words["holding"] = holding(description, table)
+                words["holding"] = holding(description, table, policy.min_rows)
             source = str(Path(source).resolve()) if Path(source).exists() else source
             place = {"data": source, "query": query, "home": str(folder.resolve())}
             write_json(self.kit / SETTINGS, {**place, "solvable": solvable})
