@@ -3,9 +3,10 @@
 Before a site has been asked anything about its data, the coordinator may learn why it does not take part, in
 a word of this list, where the reason follows from the owner's policy, the ledger and the names of columns,
 which are not values of the data. Reasons that do depend on the data (too few rows, a small change since an
-earlier study, rows under other interventions) share one word, `withheld`, with an owner who keeps the data
-back, so the word does not say whether the data were looked at. They are looked for last. Under differential
-privacy no reason depends on the data. Whatever is refused later is refused without a reason.
+earlier study, rows under other interventions, numbers too small for the sums) share one word, `withheld`,
+with an owner who keeps the data back, so the word does not say whether the data were looked at. They are
+looked for last. Under differential privacy no reason depends on the data. Whatever is refused later is
+refused without a reason.
 """
 
 from __future__ import annotations
