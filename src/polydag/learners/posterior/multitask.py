@@ -19,6 +19,7 @@ from polydag.learners.base import StructureLearner
 from polydag.learners.posterior.bayesian_discovery import POSTERIOR_CONSTRAINTS
 from polydag.learners.posterior.criterion import chosen_criterion, criterion_notes, posterior_score
 from polydag.learners.posterior.histories import histories
+from polydag.learners.posterior.learned_tasks import Learning
 from polydag.learners.posterior.own_columns import (
     OwnPosterior,
     among,
@@ -39,18 +40,17 @@ from polydag.posterior.dags.samples import DagSamples
 from polydag.posterior.exact.subset_lattice import fits, require_fit
 from polydag.posterior.families.several_scores import candidate_table, tables_of
 from polydag.posterior.families.table import FamilyTable
-from polydag.posterior.joint_chains.related_chains import JointChainPosterior, RelatedChains, chains_fit
+from polydag.posterior.joint_chains.related_chains import JointChainPosterior
 from polydag.posterior.mcmc.chains import DEFAULT_CHAINS, Chains
 from polydag.posterior.mcmc.order_posterior import McmcPosterior, mcmc_posterior
 from polydag.posterior.probabilities import Posterior
 from polydag.posterior.transfer import (
     DEFAULT_SIMILARITY,
-    Relatedness,
     Similarity,
     family_form,
     theorem1,
 )
-from polydag.posterior.transfer.common_network import joint_fits, require_joint_memory
+from polydag.posterior.transfer.common_network import require_joint_memory
 from polydag.posterior.transfer.differences import (
     Differences,
     from_joint,
@@ -59,8 +59,6 @@ from polydag.posterior.transfer.differences import (
     from_related,
 )
 from polydag.posterior.transfer.draws import TaskPosterior, independent
-from polydag.posterior.transfer.related_families import related_families
-from polydag.posterior.transfer.relatedness import Related
 from polydag.posterior.transfer.shared_strengths import SharedStrengths
 from polydag.posterior.transfer.theorem1 import Theorem1Networks, require_joint_fit
 from polydag.scores import kind_of
@@ -436,73 +434,30 @@ class MultitaskDiscovery(StructureLearner):
         return self._priors.with_prior(table, task)
 
     def _learned(self, plain: list[FamilyTable], stats: list[Any], lacking: bool) -> Differences:
-        """Tasks in groups that are learned: exactly where that fits, family by family otherwise."""
-        names, first = plain[0].names, plain[0]
-        kind = kind_of(self.criterion_) or "numbers"
+        """Tasks in groups that are learned."""
+        first, kind, differ = plain[0], kind_of(self.criterion_) or "numbers", self._priors.differ
         none = first.with_scores(np.zeros_like(first.scores))
-        prior, weights = self._priors.of_common(none), self._priors.weights(none)
-        tasks = TaskScores(partial(posterior_score, self), kind, stats, plain, weights, self.n_jobs)
-        self.task_scores_ = tasks
-        pooled_tables = None if lacking else tasks.pooled  # tasks that lack columns are not of one population
-        scores, memory, differ = tasks.own, self._memory(), self._priors.differ
+        weights = self._priors.weights(none)
         ruled_out = not np.isfinite(weights[0].scores).all()
-        normal = weights if differ else weights[:1] if ruled_out else ()
-        size = (first.candidates.shape[1], first.max_parents)
-        fit = joint_fits(first.n, len(plain), first.max_parents, memory)
-        if self.method == "mcmc" or first.is_pruned or not (fit or self.method == "exact"):
-            if differ:
-                raise UsageError(
-                    "With transfer='learned', priors that differ between tasks need exact joint "
-                    f"probabilities, which {len(plain)} tasks of {first.n} variables are too many for. Give "
-                    "all tasks the same prior, or use transfer='family' or 'none'."
-                )
-            if self.method == "mcmc" or chains_fit(first.n, len(plain), *size, memory):
-                by_chains = RelatedChains(
-                    prior,
-                    scores,
-                    pooled_tables,
-                    self.chains,
-                    normal=normal,
-                    n_jobs=self.n_jobs,
-                    random_state=self.random_state,
-                )
-                found = by_chains.learn()
-                self._keep_related(found)
-                self.posteriors_ = [*by_chains.posteriors(found)]
-                return from_related(names, self.tasks_, found)
-            warnings.warn(
-                f"The joint posterior of {first.n} variables and {len(plain)} tasks is not computed: "
-                "differences_ and connections_ multiply the tasks' own probabilities, which mistakes a "
-                "lack of rows for a difference. Use method='mcmc' and have patience, compare fewer "
-                "variables or tasks, or check connections with power().",
-                DataWarning,
-                stacklevel=4,
-            )
-            tables, relatedness = related_families(prior, scores)
-            self.relatedness_ = self._by_task(relatedness)
-            return self._separate(tables, names, one_for_all=False)
-        learner = Relatedness(
-            prior, scores, pooled_tables, normal=normal,
+        self.task_scores_ = TaskScores(
+            partial(posterior_score, self), kind, stats, plain, weights, self.n_jobs
+        )
+        how = Learning(self.method, self.chains, self.n_jobs, self._memory(), self.random_state)
+        found = how.learn(
+            self._priors.of_common(none),
+            self.task_scores_,
+            normal=weights if differ else weights[:1] if ruled_out else (),
+            one_population=not lacking,
             strengths=None if differ or lacking else self._strengths(first, stats),
-            n_jobs=self.n_jobs, memory=memory,
-        )  # fmt: skip
-        found = learner.learn()
-        self._keep_related(found)
-        self.posteriors_ = [
-            TaskPosterior(
-                names,
-                P,
-                "exact",
-                candidates=first.candidates,
-                sets=first.sets,
-                family_probabilities=found.edges.families[k],
-                log_evidence=found.edges.log_evidence,
-                networks=found.networks,
-                task=k,
-            )
-            for k, P in enumerate(found.edges.edges)
-        ]
-        return from_related(names, self.tasks_, found)
+        )
+        self.relatedness_ = pd.DataFrame(
+            found.relatedness, index=list(self.tasks_), columns=list(self.tasks_)
+        )
+        if found.related is None:
+            return self._separate(list(found.tables), first.names, one_for_all=False)
+        self.ways_, self.mechanisms_ = found.related.ways, found.related.mechanisms()
+        self.posteriors_ = list(found.posteriors)
+        return from_related(first.names, self.tasks_, found.related)
 
     def _strengths(self, table: FamilyTable, stats: list[Any]) -> SharedStrengths | None:
         """How tasks may share strengths in part; for labels scored by BDeu, and more than two tasks."""
@@ -510,13 +465,6 @@ class MultitaskDiscovery(StructureLearner):
             return None
         options = {"equivalent_sample_size": self.equivalent_sample_size, **(self.criterion_options or {})}
         return SharedStrengths.of(table, stats, float(options["equivalent_sample_size"]))
-
-    def _keep_related(self, found: Related) -> None:
-        self.relatedness_, self.ways_ = self._by_task(found.relatedness), found.ways
-        self.mechanisms_ = found.mechanisms()
-
-    def _by_task(self, values: Array) -> pd.DataFrame:
-        return pd.DataFrame(values, index=list(self.tasks_), columns=list(self.tasks_))
 
     def _joint(
         self, own: list[FamilyTable], sources: list[FamilyTable], names: tuple[str, ...]
