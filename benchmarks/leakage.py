@@ -395,10 +395,14 @@ def opened_attacks(seeds: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the coordinator can reconstruct")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--opened-seeds", type=int, default=3, help="of the attack on opened sums")
+    parser.add_argument("--opened-seeds", type=int, default=3, help="of attacks on opened sums; 0 for none")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     chosen = parser.parse_args()
-    opened, rounded = opened_attacks(chosen.opened_seeds), rounding(chosen.opened_seeds)
+    opened, rounded = (
+        (opened_attacks(chosen.opened_seeds), rounding(chosen.opened_seeds))
+        if chosen.opened_seeds
+        else ([], [])
+    )
     found = [row for seed in range(chosen.seeds) for row in attacks(seed)]
     frame = pd.DataFrame(found)
     frame["attack"] = frame["attack"].str.replace(r"best of \d+ rounds", "best of all rounds", regex=True)
@@ -415,8 +419,9 @@ def main() -> None:
     if not chosen.no_save:
         place = machine("polydag", "cryptography", "opendp")
         keep("leakage", found, place)
-        keep("leakage_opened", opened, place)
-        keep("leakage_rounding", rounded, place)
+        if opened:
+            keep("leakage_opened", opened, place)
+            keep("leakage_rounding", rounded, place)
 
 
 if __name__ == "__main__":
