@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from polydag import runs
 from polydag.deployment import sharing
 from polydag.deployment.approval import in_words, kind_of
 from polydag.deployment.coordinator import CoordinatorEndpoint
-from polydag.deployment.description import Signed, described
+from polydag.deployment.description import Column, Signed, described
 from polydag.deployment.site import SiteEndpoint
 from polydag.errors import DataError
 from polydag.privacy.masking.identities import Identity
@@ -136,3 +137,23 @@ def test_a_graph_that_did_not_converge_is_not_relied_on(tmp_path: Path) -> None:
     assert "do not rely" in sharing.keep({**SOUND, "converged": False}, tmp_path)
     assert sharing.where(tmp_path) in sharing.keep(SOUND, tmp_path)  # in place of the one before
     assert "converge" not in sharing.keep(SOUND, tmp_path)
+
+
+def test_owners_read_what_is_done_to_their_rows_before_they_approve() -> None:
+    config = PartiesConfig(
+        SITES, method="boss", seed=3, interventions="did", transforms={"x1": "rank"}, missing="drop"
+    )
+    columns = {"weight": Column(from_="salary", unit="kg"), "x1": Column()}
+    description = dataclasses.replace(described(config), columns=columns)
+    told = "\n".join(in_words(Signed.by(description, Identity(), bytes(32), "00")))
+    assert "What was set by intervention: as in did." in told
+    assert "Changed before the sums: x1 (rank)." in told
+    assert "Rows with missing values: left out." in told
+    assert "Columns: weight (your column salary) in kg; x1." in told
+    for missing in ("em", "testwise", "multiple"):
+        other = described(PartiesConfig(SITES, method="boss", seed=3, missing=missing))
+        assert f"({missing})." in "\n".join(in_words(Signed.by(other, Identity(), bytes(32), "00")))
+    cut = described(PartiesConfig(SITES, method="boss", seed=3, discretize="quantile:3"))
+    assert "Numbers are cut into levels: quantile:3." in in_words(Signed.by(cut, Identity(), bytes(32), "00"))
+    series = described(PartiesConfig(SITES, method="notears-lagged", seed=3))
+    assert "as in t and realisation" in "\n".join(in_words(Signed.by(series, Identity(), bytes(32), "00")))

@@ -11,6 +11,12 @@ from polydag.privacy.masking.keystreams import canonical
 from polydag.studies.plan import plan_of
 
 FILE = "approved.json"
+_MISSING = {
+    "drop": "left out",
+    "em": "what is missing is expected from the rest (em)",
+    "testwise": "each pair of columns is summed over the rows that have both (testwise)",
+    "multiple": "what is missing is drawn several times (multiple)",
+}
 
 
 def kind_of(signed: Signed) -> str:
@@ -50,6 +56,18 @@ def in_words(signed: Signed) -> list[str]:
         f"Method: {description.config.method}. Numbers leave {protected}.",
         f"The graph {'stays with the coordinator' if description.keeps_graph else 'goes to all sites'}.",
     ]
+    config = description.config
+    if config.intervention_columns:
+        lines.append(f"What was set by intervention: as in {', '.join(config.intervention_columns)}.")
+    if changed := [f"{name} ({how})" for name, how in config.transforms.items()]:
+        lines.append(f"Changed before the sums: {', '.join(changed)}.")
+    if config.discretize is not None:
+        lines.append(f"Numbers are cut into levels: {config.discretize}.")
+    if config.missing != "error":
+        lines.append(f"Rows with missing values: {_MISSING[config.missing]}.")
+    if plan.is_time_series:
+        order = (plan.series["time"], plan.series["realisation"])
+        lines.append(f"Rows are in order of time: as in {' and '.join(order)}, if there are such columns.")
     if not description.columns:
         return [
             *lines,
@@ -62,7 +80,8 @@ def in_words(signed: Signed) -> list[str]:
 
 
 def _in_words(name: str, column: Column) -> str:
+    own = f" (your column {column.from_})" if column.from_ not in ("", name) else ""
     unit = f" in {column.unit}" if column.unit else ""
     span = f", from {column.range[0]:g} to {column.range[1]:g}" if column.range else ""
     levels = f", one of {', '.join(column.levels)}" if column.levels else ""
-    return f"{name}{unit}{span}{levels}"
+    return f"{name}{own}{unit}{span}{levels}"
