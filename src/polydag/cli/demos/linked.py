@@ -38,10 +38,10 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     return Outcome(
         title="Linked rows: what affects what among pupils who share schools?",
         story=(
-            f"{n} pupils in {SCHOOLS} schools, {QUANTITIES} quantities, drawn from a made-up linear model "
-            f"with {EDGES} causal edges; pupils of a school are correlated by {ALIKE}. The same search (GES) "
-            "is fitted to the pupils as if they were independent, and decorrelated. It learns classes of "
-            "graphs, so an edge may have no direction."
+            f"{n} pupils in {SCHOOLS} schools, {QUANTITIES} quantities, simulated from a linear model with "
+            f"{EDGES} causal edges; the errors of two pupils of a school have a correlation of {ALIKE}. The "
+            "same search (GES) is fitted to the rows as if they were independent, and to the decorrelated "
+            "rows. It learns equivalence classes of graphs, so an edge may have no direction."
         ),
         truth=truth.to_cpdag(),
         answers=(

@@ -37,8 +37,8 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     return Outcome(
         title="Parties: one graph over hospitals that keep their patients' rows",
         story=(
-            f"{len(HOSPITALS)} hospitals with {min(HOSPITALS)} to {max(HOSPITALS)} patients each, drawn from "
-            f"the same made-up model of {truth.n_nodes} quantities and {truth.n_edges} edges. Naive answers: "
+            f"{len(HOSPITALS)} hospitals with {min(HOSPITALS)} to {max(HOSPITALS)} patients each, simulated "
+            f"from one model of {truth.n_nodes} quantities and {truth.n_edges} edges. Naive answers: "
             "the largest hospital alone, and edges that more than half of the hospitals found alone. polydag "
             "adds up the hospitals' statistics under masks; pooling all rows is the benchmark."
         ),

@@ -1,4 +1,4 @@
-"""One table: a made-up health survey of numbers and labels whose causes are known, because we made them up.
+"""One table: a simulated health survey of numbers and labels, whose causes are known.
 
 Each quantity is drawn given its causes; some are recorded as labels, the others in their usual units. The
 naive answer joins what is correlated.
@@ -68,8 +68,8 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
     return Outcome(
         title="One table: who causes what in a health survey?",
         story=(
-            f"{ROWS} people, {truth.n_nodes} quantities ({', '.join(LABELS)} are labels), drawn from a "
-            f"made-up model whose {truth.n_edges} causal edges are known. The naive answer joins every pair "
+            f"{ROWS} people, {truth.n_nodes} quantities ({', '.join(LABELS)} are labels), simulated "
+            f"from a model with {truth.n_edges} known causal edges. The naive answer joins every pair "
             f"whose correlation is significant ({LEVEL:.0%}, corrected for {_pairs(truth)} tests)."
         ),
         truth=truth,

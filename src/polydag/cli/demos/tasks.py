@@ -37,7 +37,7 @@ def run(folder: Path, seed: int, *, force: bool = False) -> Outcome:
             f"{ROWS['small']} patients of one clinic and {ROWS['large']} of another. Both networks come from "
             f"the chest clinic network (asia), in which each edge is missing with probability {LOST:g}: "
             "related, but not the same. Connections more probable than 0.5 in the small clinic are compared "
-            "with the truth: learned from its own rows, from all rows as if clinics were the same, and with "
+            "with the truth, as learned from its own rows, from the rows of both clinics pooled, and with "
             "transfer."
         ),
         truth=truth,

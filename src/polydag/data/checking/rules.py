@@ -103,7 +103,7 @@ def column_findings(table: Table, columns: Sequence[ColumnSummary]) -> Iterator[
                 "error",
                 subject,
                 "has only one level",
-                f"it is not informative: --exclude {shlex.quote(column.name)}",
+                f"leave it out: --exclude {shlex.quote(column.name)}",
             )
         if column.kind == "discrete" and (found := _many_labels(table.frame[column.name], column)):
             yield Finding("warning", subject, *found)

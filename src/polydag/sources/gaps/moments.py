@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from polydag.arrays import Array, Mask
+from polydag.printing import percent
 from polydag.stats import GaussianStats
 from polydag.stats.gaps.incomplete import How, Incomplete, incomplete_moments
 
@@ -105,7 +106,9 @@ def gaps_note(found: Incomplete, how: str) -> str:
     early = "" if found.settled else ", which ended before it had settled"
     way = _WAYS[how].format(steps=found.steps) + early
     worth = f"; for edges the {found.rows:g} rows are worth about {found.stats.n:.0f} complete ones"
-    return f"{share:.0%} of the values are missing. {way}{'' if how == MULTIPLE else worth}.{_apart(found)}"
+    return (
+        f"{percent(share)} of the values are missing. {way}{'' if how == MULTIPLE else worth}.{_apart(found)}"
+    )
 
 
 def unknown_pairs(found: Incomplete) -> tuple[tuple[str, str], ...]:

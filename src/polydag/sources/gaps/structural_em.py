@@ -17,6 +17,7 @@ import pandas as pd
 
 from polydag.arrays import Array, Index
 from polydag.orientation import consistent_extension
+from polydag.printing import percent
 from polydag.scores import make_score
 from polydag.search.boss.search import boss
 from polydag.stats import DiscreteCounts
@@ -158,7 +159,7 @@ def missing_note(rows: LabelRows) -> str:
     """How many labels are missing."""
     complete = int((rows.codes >= 0).all(axis=1).sum())
     share, n = (rows.codes < 0).mean(), len(rows.codes)
-    return f"{share:.0%} of the values are missing; {complete} of {n} rows are complete."
+    return f"{percent(share)} of the values are missing; {complete} of {n} rows are complete."
 
 
 def turns_note(found: Expected) -> str:
@@ -166,6 +167,5 @@ def turns_note(found: Expected) -> str:
     early = "" if found.settled else ", which ended before the network settled"
     return (
         f"Missing labels were drawn {DRAWS} times from a network, alternating with learning it "
-        f"(structural EM, "
-        f"{found.turns} iterations{early})."
+        f"(structural EM, {found.turns} iterations{early})."
     )
