@@ -50,7 +50,7 @@ def read(
     columns : sequence of str, optional
         The columns to read, in this order; all by default.
     exclude : sequence of str
-        Columns to leave out; `Table.left_out` has those that there were.
+        Columns to leave out; `Table.left_out` has those that the table had.
     kinds : mapping of column to "continuous" or "discrete", optional
         The kinds of columns whose kind should not be inferred; see `polydag.data.kinds` for the rule.
     missing : "error", "drop", "impute" or "keep"
@@ -63,9 +63,9 @@ def read(
         Transformations of columns of numbers: the logarithm (of x + 1 where there are zeros), or normal
         scores by ranks.
     recode : sequence of str
-        Labels that are written in another way: `sex:female=F`.
+        Labels to replace: `sex:female=F`.
     factors : mapping of column to float, optional
-        What numbers are multiplied by, to change their units.
+        The factors by which columns are multiplied, to change their units.
     query : str, optional
         A SELECT statement; required for a database.
     least : int

@@ -56,11 +56,11 @@ class Outcome:
     disclosure : DataFrame
         site, round, name, shape, bytes, masked, noise: every array that left a site.
     protection : str
-        What was protected from whom, in words.
+        A description of what was protected from whom.
     notes : mapping of party to tuple of str
         What the parties noticed, such as a column in other units.
     n_rounds : int
-        How many questions the coordinator asked.
+        The number of questions that the coordinator asked.
     """
 
     result: Arrays

@@ -64,9 +64,9 @@ class Policy:
     columns : tuple of str
         The columns of the site's table that studies may use; empty for all.
     selections : int
-        Over how many different selections of rows (conditions and codes for missing values, as studies
-        describe them) sums are answered without noise, in all studies together. Three are enough to single
-        out a row: those of a, those of b and one more, and those of both.
+        The largest number of different selections of rows (conditions and codes for missing values, as
+        studies describe them) over which sums are answered without noise, in all studies together. Three are
+        enough to single out a row: those of a, those of b and one more, and those of both.
     """
 
     directory: Directory = field(default_factory=dict, repr=False)

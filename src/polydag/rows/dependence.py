@@ -72,9 +72,9 @@ def row_dependence(
     links : Links
         Which rows are linked; where the links have weights, products count by these.
     covariates : array of shape (n, q), optional
-        What the means depend on, beside an intercept (which is always taken out).
+        The columns on which means depend, besides an intercept (which is always fitted).
     n_permutations : int
-        How many permutations the sums are compared with.
+        The number of permutations.
     random_state : int
         The seed of the permutations.
     """

@@ -62,7 +62,7 @@ class EquivalenceLearner(HeldOutScore, StructureLearner):
 
     Notes
     -----
-    Ctrl-C ends the search with the best graph until then: `converged_` is False, a note and a
+    Ctrl-C ends the search with the best graph found so far: `converged_` is False, a note and a
     `ConvergenceWarning` say so.
     """
 

@@ -21,7 +21,7 @@ class BDeu(DirichletScore):
     stats : CountTables or Regimes of CountTables
         The data.
     equivalent_sample_size : float
-        How many imaginary rows the prior counts for; larger gives denser graphs.
+        The weight of the prior, in imaginary rows; larger values give denser graphs.
     """
 
     equivalent_sample_size: float = setting(

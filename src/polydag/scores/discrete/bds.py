@@ -21,7 +21,7 @@ class BDs(DirichletScore):
     stats : CountTables or Regimes of CountTables
         The data.
     equivalent_sample_size : float
-        How many imaginary rows the prior counts for.
+        The weight of the prior, in imaginary rows.
     """
 
     equivalent_sample_size: float = setting(

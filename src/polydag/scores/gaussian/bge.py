@@ -74,11 +74,11 @@ class BGe(GaussianScore):
     stats : GaussianStats or Regimes of GaussianStats
         The data; with `Regimes`, each node is scored by the rows that did not set it.
     alpha_mu : float
-        How many rows the prior mean counts for.
+        The weight of the prior mean, in rows.
     alpha_w : float, optional
         Degrees of freedom of the Wishart prior, above d + 1; d + alpha_mu + 1 by default.
     prior_matrix : float or array of shape (d, d)
-        T, or t for `T = t I`, on the scale of the data, which learners standardise. A smaller t expects
+        T, or t for `T = t I`, on the scale of the data, which learners standardise. A smaller t implies
         stronger effects, and demands more evidence for weak ones.
     """
 

@@ -50,7 +50,7 @@ class BOSSResult:
     trace : list of Sweep
         The score after each sweep.
     complete : bool
-        False where the search was interrupted (Ctrl-C): the result is the best class until then.
+        False if the search was interrupted (Ctrl-C): the result is the best class found so far.
     """
 
     adjacency: Mask
@@ -82,10 +82,10 @@ def boss(
     max_parents : int, optional
         No family has more parents than this.
     screen : bool, optional
-        Whether two variables may be joined only if one edge between them would gain in the empty graph; by
-        default where columns outnumber rows, as in `ges`.
+        Whether two variables may be connected only if an edge between them improves the score of the empty
+        graph; by default if there are more columns than rows, as in `ges`.
     partial : bool
-        Whether Ctrl-C ends the search with the best class until then. Otherwise it is passed on.
+        Whether Ctrl-C ends the search with the best class found so far. Otherwise it is passed on.
 
     References
     ----------

@@ -38,7 +38,7 @@ class GESResult:
         The operators in the order taken, and "restart" where a search over orders found something better;
         `pandas.DataFrame(trace)` makes a table of them.
     complete : bool
-        False where the search was interrupted (Ctrl-C): the result is the best class until then.
+        False if the search was interrupted (Ctrl-C): the result is the best class found so far.
     """
 
     adjacency: Mask
@@ -77,12 +77,13 @@ def ges(
     phases : sequence of {"forward", "backward", "turning"}
         Repeated, in this order, until none of them improves the score; a single phase runs once.
     screen : bool, optional
-        Whether two variables may be joined only if one edge between them would gain in the empty graph
-        ("faithfulness assumed" in Tetrad). It halves the false edges where columns outnumber rows, which is
-        when it is done by default, and costs true edges where there are many rows.
+        Whether two variables may be connected only if an edge between them improves the score of the empty
+        graph ("faithfulness assumed" in Tetrad). This halves the false edges where there are more columns
+        than rows, which is when it is the default, and costs true edges where there are many rows.
     escape : bool
-        Whether to go on where no operator gains: by a search over orders, and with background knowledge also
-        from what is found without it. Not with `max_degree`, which a search over orders does not bound.
+        Whether to continue from local optima: by a search over orders, and with background knowledge also
+        from the graph that is found without it. Not with `max_degree`, which a search over orders does not
+        bound.
 
     References
     ----------
