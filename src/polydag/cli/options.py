@@ -48,6 +48,9 @@ OutputFormat = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output of an earlier run.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Serve a page on this machine that follows the run, until Ctrl-C.")
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write; a new one by default.")]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="The random seed; drawn and recorded by default.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polydag.cli.options import Debug, Force, Format, OutputFormat, Quiet
+from polydag.cli.options import Debug, Force, Format, OutputFormat, Quiet, Watch
 
 NAME = "coordinator"
 HELP = "Coordinate a study: collect the sites' files, and ask the next questions."
@@ -88,10 +88,7 @@ def run(
     patience: Patience = None,
     truth: Truth = None,
     out: RunFolder = None,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Serve a page on this machine that follows the run, until Ctrl-C."),
-    ] = False,
+    watch: Watch = False,
     force: Force = False,
     output: OutputFormat = Format.text,
     quiet: Quiet = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polydag.cli.options import Debug, Force, Format, Out, OutputFormat, Quiet
+from polydag.cli.options import Debug, Force, Format, Out, OutputFormat, Quiet, Watch
 from polydag.cli.study_options import given_options, shapes_and_methods, with_study_options
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ def command(
     ] = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Serve a page on this machine that follows the run, until Ctrl-C."),
-    ] = False,
+    watch: Watch = False,
     force: Force = False,
     output: OutputFormat = Format.text,
     quiet: Quiet = False,
@@ -48,7 +45,7 @@ def command(
     polydag fit pupils.csv --groups school --method boss
     polydag fit --as parties north.csv south.csv west.csv --method posterior
 
-    Again, bit for bit: polydag fit --config runs/patients/config.toml
+    Repeat a run, bit for bit: polydag fit --config runs/patients/config.toml
     """
     from polydag import metrics, runs
     from polydag.cli.graphs import read_graph
