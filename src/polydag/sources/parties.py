@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self, cast
@@ -13,12 +12,11 @@ from typing import Any, Self, cast
 import numpy as np
 import pandas as pd
 
-from polydag.arrays import Array, Index
+from polydag.arrays import Array
 from polydag.data.table import Kind
 from polydag.errors import DataError, DataWarning, UsageError
 from polydag.federated.each_party import for_each_party
 from polydag.federated.methods.private.moments import summed_private_moments
-from polydag.federated.methods.statistics.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
 from polydag.federated.methods.statistics.counts import COUNTS, summed_counts, summed_counts_by_regime
 from polydag.federated.methods.statistics.moments import CORRELATION, summed_moments
 from polydag.federated.party_data.site_comparison import Comparison
@@ -27,8 +25,15 @@ from polydag.federated.session import Outcome, one_after_the_other
 from polydag.parameters import check, one_of, whole
 from polydag.privacy.settings import Privacy
 from polydag.sources.adapt import named_sources
-from polydag.sources.columns.agreement import agreed_fixed_kinds, agreed_kinds, levels_of_each, united_levels
-from polydag.sources.columns.party_cells import PartyCells
+from polydag.sources.columns.agreement import (
+    agreed_fixed_kinds,
+    agreed_kinds,
+    common_names,
+    levels_of_each,
+    united_levels,
+)
+from polydag.sources.columns.indicators import in_names, indicator_moments
+from polydag.sources.columns.party_cells import summed_over_parties
 from polydag.sources.columns.party_counts import (
     PartyCounts,
     counts_by_regime,
@@ -51,13 +56,12 @@ from polydag.sources.interface import Contents, Mixed, Moments, Source
 from polydag.sources.linked_rows import LinkedRows
 from polydag.sources.tasks import Tasks
 from polydag.stats import DiscreteCounts, GaussianStats, MixedStats, Regimes
-from polydag.stats.cells import CellRows, CellStats
-from polydag.stats.discrete import counted
+from polydag.stats.cells import CellStats
 from polydag.stats.gaps.available import AvailableTables
 from polydag.stats.gaps.draws import drawn_parameters
 from polydag.stats.gaps.incomplete import How
 from polydag.stats.gaps.label_draws import Network
-from polydag.stats.mixed import Levels, indicator_names, indicators_of, mixed_of, with_indicators
+from polydag.stats.mixed import Levels, indicator_names, mixed_of, with_indicators
 
 _TURNS = 3  # of structural EM, each of which is a search
 
@@ -159,11 +163,7 @@ class Parties(Source):
         each = {party: source.names for party, source in self.parties.items()}
         if self._gaps_allowed:
             return tuple(dict.fromkeys(name for own in each.values() for name in own))
-        names = Counter(each.values()).most_common(1)[0][0]
-        for party, own in each.items():
-            if set(own) != set(names):
-                raise DataError(_column_difference(party, names, own))
-        return names
+        return common_names(each)
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
@@ -353,13 +353,13 @@ class Parties(Source):
             if self.privacy.epsilon is None:
                 own = for_each_party(self.parties, lambda source: source.mixed(levels))
                 targets = {set_ for part in own.values() if isinstance(part, Regimes) for set_ in part.parts}
-                expanded = self.with_parties({party: _indicator_moments(part) for party, part in own.items()})
+                expanded = self.with_parties({party: indicator_moments(part) for party, part in own.items()})
             else:
                 expanded = self.transformed(partial(with_indicators, levels=levels))  # noise is added to rows
             try:
                 moments = expanded.moments()
             except (DataError, UsageError) as error:
-                raise type(error)(_in_names(str(error), targets, levels)) from None
+                raise type(error)(in_names(str(error), targets, levels)) from None
             self._mixed = mixed_of(moments, targets, self.names, levels)
             self._outcomes.extend(expanded._outcomes)
             self._mixed_notes = expanded.notes
@@ -384,48 +384,7 @@ class Parties(Source):
     def cells(self, mixed: MixedStats) -> CellStats:
         """Counts and moments per cell of labels, summed over the parties when they are asked for."""
         self.require_cells()
-        rows = for_each_party(self.parties, lambda source: self._cell_party(source, mixed))
-        labels = tuple(i for i, name in enumerate(mixed.names) if name in mixed.levels)
-        names = tuple(mixed.names[i] for i in labels)
-        codes = {party: own.rows.codes[list(labels)].T for party, own in rows.items()}
-        levels = tuple(tuple(mixed.levels[name]) for name in names)
-        own = {party: counted(names, levels, part) for party, part in codes.items()}
-
-        def table(columns: tuple[int, ...]) -> Array:
-            if not columns:
-                return np.array([self.n])
-            (found,) = self.asked([tuple(labels.index(i) for i in columns)], own, names)
-            return np.asarray(found)
-
-        def summed(columns: tuple[int, ...], numbers: tuple[int, ...], cells: Index) -> tuple[Array, Array]:
-            sizes, scatter, outcome = summed_cells(
-                rows,
-                mixed.names,
-                CellQuestion(columns, numbers, cells),
-                self.privacy,
-                min_rows=self.min_rows,
-            )
-            about = " × ".join(mixed.names[i] for i in columns) or "all rows"
-            told = {name: f"{name} in {len(cells)} cells of {about}" for name in CELL_ARRAYS}
-            named = outcome.disclosure["name"].replace(told)
-            self._outcomes.append(replace(outcome, disclosure=outcome.disclosure.assign(name=named)))
-            return sizes, scatter
-
-        whole = replace(mixed.moments, n=self.n, mass=self.n)
-        numbers = tuple(i for i in range(mixed.d) if i not in labels)
-        return CellStats(replace(mixed, moments=whole), PartyCells(table, summed, numbers))
-
-    def _cell_party(self, source: Source, mixed: MixedStats) -> CellsParty:
-        """A party's rows in common units, about its own means where parties are centred."""
-        frame = source.rows()[list(mixed.names)]
-        numbers = [name for name in mixed.names if name not in mixed.levels]
-        if self.site_effects == "means" and numbers:
-            common = dict(zip(mixed.moments.names, mixed.moments.mean, strict=True))
-            shift = {name: frame[name] - frame[name].mean() + common[name] for name in numbers}
-            frame = frame.assign(**shift)
-        own = source.mixed(mixed.levels)
-        assert isinstance(own, MixedStats)  # without interventions
-        return CellsParty(mixed.names, CellRows.of(frame, mixed), own.moments)
+        return summed_over_parties(self, mixed, self._outcomes.append)
 
     def counts(self) -> Any:
         """Contingency tables of any column sets, summed over the parties when they are asked for."""
@@ -571,35 +530,6 @@ class Parties(Source):
                 for party, source in self.parties.items()
             }
         )
-
-
-def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...]) -> str:
-    parts = [
-        f"{what} {', '.join(sorted(columns))}"
-        for what, columns in (("lacks", set(names) - set(own)), ("has besides", set(own) - set(names)))
-        if columns
-    ]
-    return (
-        f"{party}: its columns are not those of the other parties: it {' and '.join(parts)}. "
-        "Leave out what not all have (--columns on the command line), or add it."
-    )
-
-
-def _indicator_moments(mixed: Mixed) -> Moments:
-    """Moments of numbers and of indicators of labels, without their kinds."""
-    if not isinstance(mixed, Regimes):
-        return mixed.moments
-    return Regimes({indicators_of(targets, part.levels): part.moments for targets, part in mixed})
-
-
-def _in_names(text: str, targets: Iterable[frozenset[str]], levels: Levels) -> str:
-    """A message with the names of variables in place of the indicators that were set."""
-    singles = {frozenset({name}) for own in targets for name in own}
-    for own in sorted({*targets, *singles}, key=len, reverse=True):
-        columns = sorted(indicators_of(own, levels))
-        for written in (" and ".join(columns), *(columns if len(own) == 1 else ())):
-            text = text.replace(written, " and ".join(sorted(own))) if written else text
-    return text
 
 
 def aligned(stats: Moments, names: tuple[str, ...]) -> Moments:

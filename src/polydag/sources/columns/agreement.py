@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,27 @@ from polydag.sources.interface import Source
 from polydag.sources.table import InMemory
 from polydag.stats.discrete import sorted_levels
 from polydag.stats.mixed import Levels
+
+
+def common_names(each: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns that all parties have, in the order of most of them."""
+    names = Counter(each.values()).most_common(1)[0][0]
+    for party, own in each.items():
+        if set(own) != set(names):
+            raise DataError(_column_difference(party, names, own))
+    return names
+
+
+def _column_difference(party: str, names: tuple[str, ...], own: tuple[str, ...]) -> str:
+    parts = [
+        f"{what} {', '.join(sorted(columns))}"
+        for what, columns in (("lacks", set(names) - set(own)), ("has besides", set(own) - set(names)))
+        if columns
+    ]
+    return (
+        f"{party}: its columns are not those of the other parties: it {' and '.join(parts)}. "
+        "Leave out what not all have (--columns on the command line), or add it."
+    )
 
 
 def agreed_kinds(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from polydag.arrays import Array, Index
 from polydag.errors import UsageError
-from polydag.stats.cells import LEAST_ROWS, Cells, Columns
+from polydag.federated.each_party import for_each_party
+from polydag.federated.methods.statistics.cells import CELL_ARRAYS, CellQuestion, CellsParty, summed_cells
+from polydag.federated.session import Outcome
+from polydag.sources.interface import Source
+from polydag.stats import MixedStats
+from polydag.stats.cells import LEAST_ROWS, CellRows, Cells, CellStats, Columns
+from polydag.stats.discrete import counted
+
+if TYPE_CHECKING:
+    from polydag.sources.parties import Parties
 
 Counted = Callable[[Columns], Array]
 Summed = Callable[[Columns, Columns, Index], tuple[Array, Array]]
@@ -64,6 +74,54 @@ class PartyCells:
             return _Known(table[table > 0], table[cells], np.zeros((len(cells), k, k)))
         sizes, scatter = self._summed(labels, self._numbers, cells)
         return _Known(table[table > 0], sizes, scatter)
+
+
+def summed_over_parties(parties: Parties, mixed: MixedStats, record: Callable[[Outcome], None]) -> CellStats:
+    """Counts and moments per cell of the parties' labels, summed when they are asked for."""
+    centred = parties.site_effects == "means"
+    rows = for_each_party(parties.parties, lambda source: _cells_party(source, mixed, centred))
+    labels = tuple(i for i, name in enumerate(mixed.names) if name in mixed.levels)
+    names = tuple(mixed.names[i] for i in labels)
+    codes = {party: own.rows.codes[list(labels)].T for party, own in rows.items()}
+    levels = tuple(tuple(mixed.levels[name]) for name in names)
+    own = {party: counted(names, levels, part) for party, part in codes.items()}
+
+    def table(columns: tuple[int, ...]) -> Array:
+        if not columns:
+            return np.array([parties.n])
+        (found,) = parties.asked([tuple(labels.index(i) for i in columns)], own, names)
+        return np.asarray(found)
+
+    def summed(columns: tuple[int, ...], numbers: tuple[int, ...], cells: Index) -> tuple[Array, Array]:
+        sizes, scatter, outcome = summed_cells(
+            rows,
+            mixed.names,
+            CellQuestion(columns, numbers, cells),
+            parties.privacy,
+            min_rows=parties.min_rows,
+        )
+        about = " × ".join(mixed.names[i] for i in columns) or "all rows"
+        told = {name: f"{name} in {len(cells)} cells of {about}" for name in CELL_ARRAYS}
+        named = outcome.disclosure["name"].replace(told)
+        record(replace(outcome, disclosure=outcome.disclosure.assign(name=named)))
+        return sizes, scatter
+
+    whole = replace(mixed.moments, n=parties.n, mass=parties.n)
+    numbers = tuple(i for i in range(mixed.d) if i not in labels)
+    return CellStats(replace(mixed, moments=whole), PartyCells(table, summed, numbers))
+
+
+def _cells_party(source: Source, mixed: MixedStats, centred: bool) -> CellsParty:
+    """A party's rows in common units, about its own means where parties are centred."""
+    frame = source.rows()[list(mixed.names)]
+    numbers = [name for name in mixed.names if name not in mixed.levels]
+    if centred and numbers:
+        common = dict(zip(mixed.moments.names, mixed.moments.mean, strict=True))
+        shift = {name: frame[name] - frame[name].mean() + common[name] for name in numbers}
+        frame = frame.assign(**shift)
+    own = source.mixed(mixed.levels)
+    assert isinstance(own, MixedStats)  # without interventions
+    return CellsParty(mixed.names, CellRows.of(frame, mixed), own.moments)
 
 
 def not_stored(*asked: object) -> NoReturn:
