@@ -38,7 +38,14 @@ from polydag import BOSS, GES, PC, GaussianStats, LinkedRows, metrics, simulate
 from polydag.simulate.sem import propagate
 
 Array = np.ndarray
-LEARNERS: dict[str, Callable[[], Any]] = {"BOSS": BOSS, "GES": GES, "PC": PC}
+LEARNERS: dict[str, Callable[[], Any]] = {
+    "BOSS": BOSS,
+    "GES": GES,
+    "PC": PC,
+    "PC, 5 %": lambda: PC(alpha=0.05),
+    "PC, 10 %": lambda: PC(alpha=0.1),
+}
+DEFAULTS = ("BOSS", "GES", "PC")
 SIZES = ((500, 20), (300, 50), (150, 100))
 WAYS = ("ignored", "polychoric", "indicators", "latent", "all rows", "oracle")
 FIRST_SEED = 2000  # defaults were chosen on others
@@ -123,7 +130,9 @@ def mixed(dag: Any, errors: Array, rng: np.random.Generator) -> tuple[pd.DataFra
 COLUMNS = {"behind": behind, "seen": seen, "mixed": mixed}
 
 
-def compared(columns: str, rows: str, n: int, p: int, seed: int, only: list[str]) -> list[dict[str, Any]]:
+def compared(
+    columns: str, rows: str, n: int, p: int, seed: int, *, only: list[str], learners: list[str]
+) -> list[dict[str, Any]]:
     rng = np.random.default_rng([seed, n, p])
     Sigma, given = ROWS[rows](n, rng)
     truth = simulate.dag(p, n_edges=2 * p, weight_range=(0.5, 1.0), random_state=rng)
@@ -157,9 +166,9 @@ def compared(columns: str, rows: str, n: int, p: int, seed: int, only: list[str]
             source.moments()  # kept for the learners
             structure = source.decorrelation_.structure
         spent = time.process_time() - start
-        for name, learner in LEARNERS.items():
+        for name in learners:
             start = time.process_time()
-            graph = learner().fit(source).graph_
+            graph = LEARNERS[name]().fit(source).graph_
             cpu = spent + time.process_time() - start
             truth_class = truth.to_cpdag()
             found.append(
@@ -195,6 +204,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2], help="places in the list of sizes")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--learners", nargs="+", choices=list(LEARNERS), default=list(DEFAULTS))
     parser.add_argument("--name", default="linked_labels", help="of the CSV file")
     parser.add_argument("--no-save", action="store_true", help="print the figures only")
     chosen = parser.parse_args()
@@ -206,7 +216,7 @@ def main() -> None:
                 own = [
                     row
                     for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds)
-                    for row in compared(columns, rows, n, p, seed, chosen.ways)
+                    for row in compared(columns, rows, n, p, seed, only=chosen.ways, learners=chosen.learners)
                 ]
                 kept += own
                 table = pd.DataFrame(own)
