@@ -130,9 +130,12 @@ bench-linked: $(VENV)/.bench  ## Linked rows: speed, and the accuracy of row cor
 	@$(BIN)/python benchmarks/linked_accuracy.py
 	@$(BIN)/python benchmarks/linked_field.py
 	@$(BIN)/python benchmarks/linked_field.py --grid
+	@$(BIN)/python benchmarks/linked_tests.py
+	@$(BIN)/python benchmarks/linked_network.py --seeds 4
 
 bench-linked-labels: $(VENV)/.bench  ## Linked rows with labels: links ignored, indicators, latent variables
 	@$(BIN)/python benchmarks/linked_labels.py
+	@$(BIN)/python benchmarks/linked_labels.py --sizes 0 --rows equi ar star --ways ignored latent "all rows" oracle --learners PC "PC, 5 %" "PC, 10 %" --name linked_labels_pc
 
 bench-linked-paper: $(VENV)/.bench  ## The linked-rows paper's tables (needs POLYDAG_DATA)
 	@$(BIN)/polydag reproduce linked --table 1 --table 2 --seeds 10 --out runs/linked-ours --force
