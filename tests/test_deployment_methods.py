@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from apart import SITES, run_apart
 from polydag import simulate, studies
-from polydag.deployment.description import described
-from polydag.errors import UsageError
+from polydag.deployment.coordinator import new_study
+from polydag.deployment.description import Column, described
+from polydag.errors import DataError, UsageError
 from polydag.federated.methods.registry import METHODS as EXCHANGES
 from polydag.learners.registry import LEARNERS
 from polydag.privacy import ledger
@@ -114,15 +116,15 @@ def test_noise_is_charged_to_the_ledgers_of_the_sites(tmp_path: Path, method: st
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"method": "boss", "bootstrap": 5}, "no --bootstrap: it sums the same rows with many"),
-        ({"method": "boss", "groups": "ward"}, "no linked rows: how rows are correlated"),
-        ({"method": "boss", "missing": "impute"}, "no --missing impute: means of a site's own"),
+        ({"method": "boss", "bootstrap": 5}, "--bootstrap: it sums the same rows with many"),
+        ({"method": "boss", "groups": "ward"}, "linked rows: how rows are correlated"),
+        ({"method": "boss", "missing": "impute"}, "--missing impute: means of a site's own"),
         (
             {"method": "admm", "settings": {"lambda_": "stability"}},
-            "no lambda_=stability: it needs sums over",
+            "lambda_=stability: it needs sums over",
         ),
-        ({"method": "boss", "settings": {"privacy": {"ledgers": "x"}}}, "no ledgers: each site keeps"),
-        ({"method": "boss", "columns": ("x1",)}, "no option columns: say in the file for --columns"),
+        ({"method": "boss", "settings": {"privacy": {"ledgers": "x"}}}, "ledgers: each site keeps"),
+        ({"method": "boss", "columns": ("x1",)}, "option columns: "),
     ],
 )
 def test_what_cannot_be_between_sites_that_run_apart_is_refused_with_the_reason(
@@ -130,3 +132,24 @@ def test_what_cannot_be_between_sites_that_run_apart_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(UsageError, match=what):
         described(PartiesConfig(SITES, seed=3, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"transforms": {"weight": "rank"}}, "no column weight"),
+        ({"transforms": {"x": "rank"}, "settings": {"privacy": {"epsilon": 1.0}}}, "no differential privacy"),
+        ({"missing": "em", "settings": {"privacy": {"epsilon": 1.0}}}, "complete rows"),
+        ({"interventions": "did", "settings": {"privacy": {"epsilon": 1.0}}}, "interventions"),
+        ({"settings": {"privacy": {"epsilon": 1.0}}, "labels": True}, "this study counts labels"),
+    ],
+)
+def test_what_cannot_be_learned_from_the_columns_is_refused_before_anybody_joins(
+    tmp_path: Path, settings: dict[str, Any], what: str
+) -> None:
+    kind = Column("discrete", levels=("a", "b")) if settings.pop("labels", False) else Column()
+    description = described(PartiesConfig(SITES, method="ges", seed=3, **settings))
+    description = dataclasses.replace(description, columns={"x": kind, "y": kind})
+    with pytest.raises((UsageError, DataError), match=what):
+        new_study(tmp_path / "study", description, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -32,6 +32,7 @@ from polydag.federated.session import Outcome, protection_statement
 from polydag.privacy.ledger import text_of
 from polydag.privacy.masking.identities import kept_identity
 from polydag.privacy.masking.keystreams import random_bytes
+from polydag.sources.gaps.moments import ALLOWED
 from polydag.studies.plan import plan_of
 from polydag.studies.result import Result
 
@@ -82,6 +83,8 @@ def new_study(folder: str | Path, description: Description, kits: Path) -> list[
     targets = {site: kits / f"kit-{site}" for site in description.sites}
     if taken := [target for target in targets.values() if target.exists()]:
         raise UsageError(f"{taken[0]} already exists. Choose another folder with --kits.")
+    if description.columns:
+        _require_learnable(description)
     (path / JOINED).mkdir(parents=True)
     (path / QUESTIONS).mkdir()
     (path / PRIVATE).mkdir(mode=0o700)
@@ -94,6 +97,15 @@ def new_study(folder: str | Path, description: Description, kits: Path) -> list[
         write_json(kit / KIT, {"site": site, "token": tokens[site], "study": signed.to_json()})
     write_json(path / STUDY, signed.to_json())
     return list(targets.values())
+
+
+def _require_learnable(description: Description) -> None:
+    """Raise where the method cannot learn from such columns, also with gaps and interventions if allowed."""
+    held: dict[str, Any] = {"gaps": description.missing in ALLOWED, "regimes": None}
+    if description.config.interventions is not None:
+        held["regimes"] = [[], [next(iter(description.columns))]]
+    some = dict.fromkeys(description.sites, held) if description.asks_for_holdings else {}
+    LearnerProgram(dataclasses.replace(description, holdings=some)).begin()
 
 
 class CoordinatorEndpoint:
