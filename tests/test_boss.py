@@ -22,6 +22,8 @@ from polydag.search._sorting_kernels import descending
 from polydag.search.boss import _search_kernels as trees
 from polydag.search.boss.order_search import OrderSearch
 from polydag.search.boss.search import boss
+from polydag.search.climber import Climber
+from polydag.search.usual_score import as_score
 from polydag.stats import DiscreteCounts, GaussianStats
 
 pytestmark = pytest.mark.portable
@@ -192,3 +194,27 @@ def test_the_estimator() -> None:
 def test_an_unknown_score_is_told() -> None:
     with pytest.raises(UsageError, match="criterion must be one of"):
         BOSS(criterion="aic").fit(np.eye(3))
+
+
+def test_many_variables_with_few_candidates_have_a_second_start() -> None:
+    dag = simulate.dag(200, n_edges=300, weight_range=(0.25, 1.0), random_state=50002)
+    X = simulate.linear(dag, n=200, standardize=True, random_state=60002)
+    score = as_score(GaussianStats.from_data(X), "auto")
+    climber = Climber(score, None, screen=False)
+    climber.orders.run()
+    first = climber.alternate(climber.climb(climber.orders.dag()))
+    second = climber.alternate(climber.climb())
+    found = boss(score)
+    assert found.score == pytest.approx(max(first.total, second.total))
+    assert found.score > first.total + 10
+
+
+def test_what_was_computed_for_trees_that_were_begun_anew_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = as_score(GaussianStats.from_data(sample(0, 12, 300, 30)), "auto")
+    whole = OrderSearch(score, None, screen=False)
+    whole.run()
+    monkeypatch.setattr("polydag.search.boss.order_search._MOST_ENTRIES", 1)
+    anew = OrderSearch(score, None, screen=False)
+    anew._make_space()
+    anew.run()
+    assert anew.n_entries > whole.n_entries

@@ -80,6 +80,7 @@ class OrderSearch:
         self._asked = np.empty(3 * p, dtype=np.int64)
         self._state = np.zeros(6, dtype=np.int64)
         self._forgotten = -1
+        self._entries_before = 0  # of trees that were begun anew
         self._root_scores = self._score_roots()
         self.trees = _new_trees(16 * p, 512 * p)
         self._plant()
@@ -132,6 +133,11 @@ class OrderSearch:
     def total(self) -> float:
         """The score of the present order."""
         return float(self.trees.score[self.order.end].sum())
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries of lists were computed, which is what takes time."""
+        return self._entries_before + int(self.trees.used[1])
 
     def run(self) -> None:
         """Sweep over the variables until no move gains."""
@@ -220,6 +226,7 @@ class OrderSearch:
             self._grow()
             return
         self._forgotten = turn
+        self._entries_before += int(self.trees.used[1])
         self._plant()
         self._gaussian.loaded[0] = -1
         self._settle(self.order.place, self.order.sequence)

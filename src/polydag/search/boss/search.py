@@ -2,7 +2,8 @@
 
 `polydag.search.boss.order_search` moves variables until no move gains. The phases of GES go on from the
 class of that order, and the order search from theirs, in turn; the last backward phase makes the result exact
-in the limit of many rows. Both stop at local optima. So, where variables are few, several orders are tried:
+in the limit of many rows. Both stop at local optima. So several orders are tried where variables are few, and
+two where many variables have few candidates each:
 
 1. from the variable with the fewest others that would gain as its only parent to the one with the most;
 2. an order of what GES finds;
@@ -26,12 +27,13 @@ from polydag.computing import interruption
 from polydag.knowledge import Masks
 from polydag.parameters import check, optional, whole
 from polydag.scores.penalty import Penalty
-from polydag.search.boss.order_search import Sweep, first_order
+from polydag.search.boss.order_search import OrderSearch, Sweep, first_order
 from polydag.search.climber import Climber
 from polydag.search.usual_score import as_score
 
 _MOST_STARTS = 8
-_STARTS_TIMES_VARIABLES = 300  # one start above 150 variables
+_STARTS_TIMES_VARIABLES = 300
+_LIGHT = 2**21  # entries of lists of candidates, up to which a search is light: about half a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +125,8 @@ def boss(
 
 def _from_all_starts(climber: Climber) -> None:
     orders = climber.orders
-    number = min(_MOST_STARTS, max(1, _STARTS_TIMES_VARIABLES // orders.p)) if climber.cheap else 1
     orders.run()
+    number = _number_of_starts(orders) if climber.cheap else 1
     if climber.cheap:
         climber.alternate(climber.climb(orders.dag()))
     else:
@@ -137,3 +139,8 @@ def _from_all_starts(climber: Climber) -> None:
     for seed in range(number - 2):
         shuffled = np.random.default_rng(seed).permutation(orders.p)
         climber.climb_from_order(first_order(orders.masks, shuffled))
+
+
+def _number_of_starts(orders: OrderSearch) -> int:
+    """More where variables are few; at least two where the first start was light."""
+    return min(_MOST_STARTS, max(_STARTS_TIMES_VARIABLES // orders.p, 2 if orders.n_entries <= _LIGHT else 1))
