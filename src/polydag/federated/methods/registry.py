@@ -9,5 +9,11 @@ from polydag.federated.methods.varying import VaryingMethod
 from polydag.federated.methods.voting import VotingMethod
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (AdmmMethod(), FedAvgMethod(), VaryingMethod(), VotingMethod())
+    method.name: method
+    for method in (
+        AdmmMethod(),
+        FedAvgMethod(),
+        VaryingMethod(),
+        VotingMethod(),
+    )
 }
