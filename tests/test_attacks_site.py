@@ -678,8 +678,8 @@ def test_a_ledger_written_anew_contradicts_what_another_site_has_kept(tmp_path: 
     longer = len(anew).to_bytes(8, "big") + bytes.fromhex(anew[-1].hash)
     assert ledger.head_problem(peer.entries, "site 1", longer) is None  # a longer one is believed on joining
     assert ledger.testimony_problem(true, "site 1", peer.entries) is None
-    assert "written anew" in str(ledger.testimony_problem(anew, "site 1", peer.entries))
-    assert "written anew" in str(ledger.testimony_problem(true[:-1], "site 1", peer.entries))
+    assert "rewritten" in str(ledger.testimony_problem(anew, "site 1", peer.entries))
+    assert "rewritten" in str(ledger.testimony_problem(true[:-1], "site 1", peer.entries))
     ask = ["ledger", str(tmp_path / "anew"), "--witness", str(tmp_path / "peer"), "--name", "site 1"]
     assert CliRunner().invoke(app, ask).exit_code != 0
     assert CliRunner().invoke(app, [ask[0], str(tmp_path / "true"), *ask[2:]]).exit_code == 0

@@ -276,6 +276,6 @@ def test_every_method_is_known_in_every_shape(method: str, shape: Any) -> None:
     extra = {"groups": "ward", "order": ("x", "y")} if method == "bcd" else {}
     said = refusal(shape(data=data, method=method, **extra))
     if said:
-        assert said.startswith(f"{method} goes with --as ")
+        assert said.startswith(f"{method} works with --as ")
         assert f"not with --as {shape.shape}. " in said
         assert re.search(r"[Uu]se |--", said.partition(f"not with --as {shape.shape}. ")[2])

@@ -49,7 +49,7 @@ def test_what_cannot_be_is_said() -> None:
     rows = chain(20, 0.5, 0)
     with pytest.raises(UsageError, match="another name"):
         in_context(Tasks([rows, rows]), "x")
-    with pytest.raises(UsageError, match="task 2 has none at hand"):
+    with pytest.raises(UsageError, match="task 2 has none"):
         in_context(Tasks([rows, GaussianStats.from_data(rows)]))
     with pytest.raises(DataError, match="lacks the column"):
         in_context(Tasks([rows, pd.DataFrame({"x": [1.0]})]))

@@ -327,7 +327,7 @@ def test_reference_tables_have_the_kinds_one_would_give_them(reference_data: Pat
 
 
 def test_a_query_needs_a_database(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="A query goes with a database address"):
+    with pytest.raises(UsageError, match="A query needs a database address"):
         data.read(tmp_path / "t.csv", query="select 1")
 
 

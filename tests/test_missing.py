@@ -218,7 +218,7 @@ def test_gaps_are_refused_before_reading_where_rows_must_be_complete(
 ) -> None:
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "none.csv"), "--missing", "em", *words])
     assert result.exit_code == 2
-    assert "--missing em does not go with" in " ".join(result.output.split())
+    assert "--missing em cannot be combined with" in " ".join(result.output.split())
 
 
 def test_a_hospital_study_with_codes_and_gaps_from_start_to_end(reference_data: Path, tmp_path: Path) -> None:

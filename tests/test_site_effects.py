@@ -207,7 +207,7 @@ def test_interventions_are_kept_when_means_are_taken_out() -> None:
         frozenset(): 298.0,
         frozenset({"x"}): 300.0,
     }
-    with pytest.raises(UsageError, match="does not go with interventions"):
+    with pytest.raises(UsageError, match="cannot be combined with interventions"):
         Parties(tables, site_effects="random").moments()
 
 

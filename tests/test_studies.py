@@ -160,12 +160,12 @@ THREE = ("a.csv", "b.csv", "c.csv")
         (TableConfig(data=THREE, method="magic"), "No method is called 'magic'. Known are auto, notears,"),
         (
             TableConfig(data=THREE, method="admm"),
-            "admm goes with --as parties, not .* For one table use notears",
+            "admm works with --as parties, not .* For one table use notears",
         ),
-        (TasksConfig(data=THREE, method="voting"), "voting goes with --as parties, not with --as tasks"),
+        (TasksConfig(data=THREE, method="voting"), "voting works with --as parties, not with --as tasks"),
         (TasksConfig(data=THREE, method="ges"), "Over tasks use --method posterior"),
         (PartiesConfig(data=THREE, method="notears-mlp"), "admm, fedavg or voting with --set model=mlp"),
-        (PartiesConfig(data=THREE, method="bcd", groups="g", order=("x",)), "bcd goes with --as table"),
+        (PartiesConfig(data=THREE, method="bcd", groups="g", order=("x",)), "bcd works with --as table"),
         (TableConfig(data=THREE, method="bcd", order=("x",)), "bcd learns from linked rows: add --groups"),
         (TableConfig(data=THREE, method="bcd", groups="g"), "needs a known order"),
         (TableConfig(data=THREE, method="ges", order=("x",)), "--order is for the method bcd"),
@@ -271,7 +271,7 @@ def test_a_recorded_study_is_changed_by_options() -> None:
     assert plan_of(other).settings["penalty"] == 2.0
     with pytest.raises(UsageError, match="here describes a study with --as parties; --as tasks does not fit"):
         changed_study(config, "tasks", {}, "here")
-    with pytest.raises(UsageError, match="--task-column goes with --as tasks"):
+    with pytest.raises(UsageError, match="--task-column is only for --as tasks"):
         changed_study(config, "parties", {"task_column": "x"}, "here")
 
 

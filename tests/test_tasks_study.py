@@ -133,13 +133,13 @@ def test_what_cannot_be_is_told(clinics: dict[str, pd.DataFrame]) -> None:
     assert "none.csv has column names but no rows" in said
     code, said = invoke("fit", "controls.csv", "--task-column", "smoke", "--out", "a")
     assert code == 2
-    assert "--task-column goes with --as tasks" in said
+    assert "--task-column is only for --as tasks" in said
     with pytest.raises(UsageError, match="named twice"):
         TasksConfig(data=("controls.csv", "controls.csv"))
     with pytest.raises(UsageError, match="divides one table"):
         TasksConfig(data=("controls.csv", "patients.csv"), task_column="group")
     clinics["controls"].assign(dose=np.linspace(0.1, 0.9, 120)).to_csv("dose.csv", index=False)
-    with pytest.raises(DataError, match="column dose: tasks are told apart by labels"):
+    with pytest.raises(DataError, match="column dose: tasks are identified by labels"):
         load(TasksConfig(data=("dose.csv",), task_column="dose"))
 
 

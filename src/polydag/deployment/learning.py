@@ -226,7 +226,7 @@ def needs_rows(description: Description) -> bool:
     labels = plan.method.labels and (cut or kinds == {"discrete"}) and "dg" not in (criterion, test)
     cells = "cg" in (criterion, test) and "discrete" in kinds
     if (labels or cells) and plan.privacy is not None and plan.privacy.epsilon is not None:
-        raise DataError("Differential privacy goes with moments of numbers; this study counts labels.")
+        raise DataError("Differential privacy works with moments of numbers; this study counts labels.")
     return labels or cells
 
 

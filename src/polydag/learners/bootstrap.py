@@ -167,7 +167,7 @@ class Bootstrap(Estimator):
 def _source(X: Any, groups: Sequence[Hashable] | None) -> Source | Tasks:
     if groups is not None:
         if isinstance(X, (Source, Tasks)):
-            raise UsageError("groups= goes with a table; a source knows itself which rows belong together.")
+            raise UsageError("groups= is for a table; a source knows which of its rows belong together.")
         return InMemory(X, blocks=groups)
     return X if isinstance(X, Tasks) else as_source(X)
 

@@ -160,7 +160,7 @@ def testimony_problem(chain: Sequence[Entry], site: str, witness: Iterable[Entry
         if name == site and count and (count > len(chain) or chain[count - 1].hash != digest):
             return (
                 f"the ledger that {site} had in study {entry.study} ended with entry {count}, and that entry "
-                "is missing here or is another one: it was shortened or written anew"
+                "is missing here or is another one: it was shortened or rewritten"
             )
     return None
 

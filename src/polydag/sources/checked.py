@@ -116,7 +116,8 @@ def _require_numbers(source: Source) -> None:
             f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test "
             f"for mixed columns (BOSS, GES and PC choose it "
             "automatically) or leave the column out. Where its "
-            "labels are numbers that mean amounts, declare it continuous (kinds=; on the command line "
+            "labels are numbers that stand for quantities, declare it continuous (kinds=; on the command "
+            "line "
             "--kind NAME=continuous)."
         )
 
@@ -147,5 +148,5 @@ def _require_levels(levels: Mapping[str, Sequence[object]], n: float) -> None:
             raise DataError(
                 f"Column {name} has {len(own)} different labels ({such}, …) in {n:g} rows: nothing can be "
                 f"learned from them. Leave it out (--exclude {shlex.quote(name)}), group its labels, or, if "
-                f"they are amounts, declare it continuous (--kind {shlex.quote(f'{name}=continuous')})."
+                f"they are quantities, declare it continuous (--kind {shlex.quote(f'{name}=continuous')})."
             )

@@ -39,7 +39,7 @@ def in_context(tasks: Tasks, name: str = "task") -> tuple[InMemory, Knowledge]:
     for task, source in tasks.items():
         if not isinstance(source, InMemory) or source.has_interventions or source.has_blocks:
             raise UsageError(
-                f"A context variable needs independent rows without interventions; {task} has none at hand."
+                f"A context variable needs independent rows without interventions; {task} has none."
             )
         frames.append(as_frame(source.data)[names].assign(**{name: task}))
     kinds: dict[str, Kind] = {**tasks.kinds, name: "discrete"}

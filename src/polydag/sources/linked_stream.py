@@ -49,7 +49,7 @@ class LinkedStream(Source):
         random_state: int | None = None,
     ) -> None:
         if not isinstance(stream, Stream):
-            raise UsageError("LinkedStream needs a Stream; of a table at hand, use LinkedRows.")
+            raise UsageError("LinkedStream needs a Stream; for a table, use LinkedRows.")
         if stream.labels:
             raise UsageError(
                 f"A stream of linked rows is of numbers, and {', '.join(stream.labels)} holds labels. Leave "

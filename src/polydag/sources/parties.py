@@ -368,7 +368,9 @@ class Parties(Source):
     def require_cells(self) -> None:
         """Raise where parties have gaps, noise, other site effects, or no rows."""
         if self.privacy.epsilon is not None:
-            raise UsageError("Differential privacy goes with moments of the whole. Use the score dg.")
+            raise UsageError(
+                "Differential privacy is for moments of all rows, not of cells. Use the score dg."
+            )
         if self.has_gaps:
             raise UsageError(
                 "Moments per cell need complete rows. Use the degenerate Gaussian (criterion='dg', "
@@ -376,7 +378,7 @@ class Parties(Source):
             )
         if self.site_effects not in ("means", "none"):
             raise UsageError(
-                f"The conditional Gaussian goes with site_effects 'means' or 'none', not with "
+                f"The conditional Gaussian works with site_effects 'means' or 'none', not with "
                 f"{self.site_effects!r}."
             )
         for_each_party(self.parties, lambda source: source.require_cells())
@@ -394,7 +396,7 @@ class Parties(Source):
     def _counts(self) -> Any:
         if self.privacy.epsilon is not None:
             raise UsageError(
-                "Differential privacy goes with moments of numbers; counts of labels have none yet."
+                "Differential privacy works with moments of numbers, not yet with counts of labels."
             )
         if self.has_gaps:
             return self._counts_of_gaps()

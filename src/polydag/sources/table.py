@@ -242,7 +242,9 @@ class InMemory(Source):
     def gaps(self, levels: Levels) -> pd.DataFrame:
         """The numbers, and indicators of labels, with what is missing."""
         if self._targets is not None:
-            raise UsageError(f"missing={self.missing!r} does not go with interventions yet. Drop such rows.")
+            raise UsageError(
+                f"missing={self.missing!r} cannot be combined with interventions yet. Drop such rows."
+            )
         own = {name: levels[name] for name in self.names if name in levels}
         frame = with_indicators(self._typed[0], own, keep_missing=True)
         for name in frame.columns:

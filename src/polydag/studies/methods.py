@@ -213,13 +213,14 @@ def _require_shape(method: Method, config: Config) -> None:
         "parties": "Over parties use a method that learns from sums (such as boss) or exchanges parameters.",
     }
     instead = method.elsewhere.get(config.shape, usual.get(config.shape, ""))
-    raise UsageError(f"{method.name} goes with {shapes}, not with --as {config.shape}. {instead}".rstrip())
+    raise UsageError(f"{method.name} works with {shapes}, not with --as {config.shape}. {instead}".rstrip())
 
 
 def _require_links_fit(method: Method, config: Config) -> None:
     if not method.linked:
         raise UsageError(
-            f"{method.name} learns from rows that follow each other in time; it does not go with --groups, "
+            f"{method.name} learns from rows that follow each other in time; it cannot be combined with "
+            f"--groups, "
             "--links or --coords."
         )
     if config.interventions is not None and not method.by_family:
@@ -230,7 +231,8 @@ def _require_links_fit(method: Method, config: Config) -> None:
         )
     if config.interventions is not None and config.shape != "table":
         raise UsageError(
-            "--interventions with linked rows goes with one table. Leave out --as, or one of the two options."
+            "--interventions with linked rows works with one table only. Leave out --as, or one of the "
+            "two options."
         )
     if (
         len(config.data) > 1
@@ -251,7 +253,9 @@ def _require_discretize_fits(method: Method, config: Config) -> None:
         able = ", ".join(known.name for known in METHODS.values() if known.labels)
         raise UsageError(f"--discretize makes labels, and {method.name} is for numbers. Use {able}.")
     if config.is_linked:
-        raise UsageError("--discretize does not go with linked rows, which are decorrelated as numbers.")
+        raise UsageError(
+            "--discretize cannot be combined with linked rows, which are decorrelated as numbers."
+        )
 
 
 def _require_bootstrap_fits(method: Method, config: Config) -> None:

@@ -67,7 +67,7 @@ def require_gaps_fit(plan: Plan) -> None:
         else ""
     )  # fmt: skip
     if why:
-        raise UsageError(f"--missing {config.missing} does not go with {why}. Use drop or impute.")
+        raise UsageError(f"--missing {config.missing} cannot be combined with {why}. Use drop or impute.")
 
 
 def _require_known_variables(plan: Plan, inputs: Inputs) -> None:

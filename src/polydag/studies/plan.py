@@ -162,5 +162,6 @@ def _require_privacy_fits(plan: Plan) -> None:
         )
     if privacy.epsilon is not None and config.is_linked:
         raise UsageError(
-            "epsilon protects single rows that do not depend on each other: it does not go with linked rows."
+            "epsilon protects single rows that do not depend on each other: it cannot be combined with "
+            "linked rows."
         )

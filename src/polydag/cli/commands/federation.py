@@ -78,7 +78,7 @@ def init(
             raise UsageError("--transport nvflare needs --server, the host name at which sites reach you.")
         made = new_flare_study(study, description, kits or study.parent, server, port)
     elif server is not None:
-        raise UsageError("--server goes with --transport nvflare.")
+        raise UsageError("--server needs --transport nvflare.")
     else:
         made = new_study(study, description, kits or study.parent)
     for kit in made:

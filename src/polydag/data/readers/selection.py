@@ -17,9 +17,7 @@ def find_reader(source: str | os.PathLike[str], query: str | None) -> tuple[Loca
     if "://" in address:
         return Location(address, query, sql.label(address)), sql.READER
     if query is not None:
-        raise UsageError(
-            f"A query goes with a database address such as sqlite:///file.db, not with {address}."
-        )
+        raise UsageError(f"A query needs a database address such as sqlite:///file.db; {address} is none.")
     for reader in READERS:
         if address.lower().endswith(reader.suffixes):
             return Location(address, None, address), reader

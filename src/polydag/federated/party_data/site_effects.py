@@ -23,7 +23,8 @@ from polydag.stats import GaussianStats, Regimes
 SiteEffects = Literal["means", "none", "means and scales", "random"]
 SITE_EFFECTS: tuple[str, ...] = ("means", "none", "means and scales", "random")
 UNCHANGED, OVERALL, COLUMNS = 0, 1, 2  # what a party's rows are divided by
-RANDOM_UNDER_INTERVENTION = "site_effects='random' does not go with interventions: use 'means' or 'none'."
+RANDOM_UNDER_INTERVENTION = "site_effects='random' cannot be combined with interventions: use 'means' or "
+"'none'."
 NOT_UNDER_NOISE = (
     "Under differential privacy rows were pooled about their common mean: parties whose means differ can "
     "make false edges. Let each party subtract its own means first, if these are public."

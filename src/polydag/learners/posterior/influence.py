@@ -144,7 +144,7 @@ def _learner(model: MultitaskDiscovery) -> Relatedness:
 
 def _frame(task: str, source: Any) -> pd.DataFrame:
     if not isinstance(source, InMemory) or source.has_interventions or source.has_blocks:
-        raise UsageError(f"Influence needs independent rows without interventions; {task} has none at hand.")
+        raise UsageError(f"Influence needs independent rows without interventions; {task} has none.")
     return as_frame(source.data)
 
 

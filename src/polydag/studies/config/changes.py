@@ -57,7 +57,7 @@ def _require_fields(kind: type[Config], given: Mapping[str, Any]) -> None:
     known = _fields(kind)
     if strange := [name for name in given if name not in known]:
         shapes = [f"--as {shape}" for shape, other in SHAPES.items() if strange[0] in _fields(other)]
-        raise UsageError(f"--{strange[0].replace('_', '-')} goes with {' or '.join(shapes)}.")
+        raise UsageError(f"--{strange[0].replace('_', '-')} is only for {' or '.join(shapes)}.")
 
 
 def _fields(kind: type[Config]) -> set[str]:

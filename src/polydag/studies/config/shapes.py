@@ -255,7 +255,7 @@ class Config(ABC):
         if self.missing not in MISSING:
             raise UsageError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}.")
         if self.imputations is not None and self.missing != "multiple":
-            raise UsageError("--imputations goes with --missing multiple.")
+            raise UsageError("--imputations needs --missing multiple.")
         if self.imputations is not None and self.imputations < 2:
             raise UsageError(f"imputations is a number of tables, at least 2; got {self.imputations}.")
         if self.bootstrap < 0:

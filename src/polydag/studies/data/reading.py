@@ -89,9 +89,7 @@ def read_table(plan: Plan, source: str, sha256: dict[str, str], *, keep_missing:
 
     config = plan.config
     if config.query is not None and not any(map(is_database, config.data)):
-        raise UsageError(
-            f"A query goes with a database address such as sqlite:///file.db, not with {source}."
-        )
+        raise UsageError(f"A query needs a database address such as sqlite:///file.db; {source} is none.")
     needed = [*link_columns(config), *_task_column(plan)]
     optional = _optional_columns(plan)
     imputed = config.missing == "impute" and (config.is_linked or config.interventions is not None)

@@ -21,7 +21,7 @@ def divided(config: Config, table: Table, column: str) -> tuple[dict[str, pd.Dat
     """The rows of each task, in the natural order of their labels, and notes about labels."""
     if table.kinds[column] != "discrete":
         raise DataError(
-            f"{table.source}, column {column}: tasks are told apart by labels, and these are numbers. "
+            f"{table.source}, column {column}: tasks are identified by labels, and these are numbers. "
             f"Say --kind {column}=discrete if they are meant as labels."
         )
     known = table.frame[column].notna()
