@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from polydag.arrays import Array
 from polydag.errors import DataError
-from polydag.privacy.masking._ring_kernels import to_fixed_point
 
 Words = NDArray[np.uint64]
 _WORD = 2.0**64
@@ -48,15 +47,13 @@ class Ring:
         values = np.asarray(values, dtype=float)
         limit = float(np.ldexp(self.bound(parties), self.fraction)) - 1
         words = np.empty((self.limbs, *values.shape), dtype=np.uint64)
-        if self.limbs == 1:
-            flat = np.ascontiguousarray(values).reshape(-1)
-            if not to_fixed_point(flat, 2.0**self.fraction, limit, words.view(np.int64).reshape(-1)):
-                raise self._too_large(values, limit, parties, name, columns)
-            return words
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.rint(values * 2.0**self.fraction)
         if not (np.abs(scaled) < limit).all():
             raise self._too_large(values, limit, parties, name, columns)
+        if self.limbs == 1:
+            words[0] = scaled.astype(np.int64).view(np.uint64)
+            return words
         rest = np.abs(scaled)
         for limb in reversed(range(self.limbs)):  # exact, since a float has 53 significant bits
             top = np.floor(rest / _WORD**limb)
