@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,11 @@ class MaskedRound:
     def _secrets(self) -> tuple[list[bytes], list[str]]:
         """The secrets of all sites that were asked; a share that does not fit the others is left out."""
         helpers = [site for site in self.agreement.all_sites if site in self.shares]
-        plain = {site: self._decrypted(site) for site in helpers}
         quorum = self.agreement.quorum
+        plain = {site: self._decrypted(site) for site in helpers[:quorum]}
         if (found := self._combined(plain, helpers[:quorum])) is not None:
             return found, []
+        plain |= {site: self._decrypted(site) for site in helpers[quorum:]}
         for suspect in helpers:
             others = [site for site in helpers if site != suspect]
             if len(others) >= quorum and (found := self._combined(plain, others[:quorum])) is not None:
@@ -92,14 +94,22 @@ class MaskedRound:
             f"several of {', '.join(helpers)} sent wrong ones, or there are too few to tell whose is wrong."
         )
 
+    @cached_property
+    def _padded(self) -> set[str]:
+        """The sites in the sum, whose pads have come with their numbers."""
+        return set(self.pads) & set(self.sites)
+
     def _decrypted(self, helper: str) -> NDArray[np.uint32]:
-        shares, all_sites = self.shares[helper].astype(np.uint32), self.agreement.all_sites
-        place = all_sites.index(helper)
-        for row, site in enumerate(self.over):
-            if site in self.pads and site != helper and site in self.sites:
-                # A site sends one pad for each other site, in their order.
-                own = self.pads[site][place - (all_sites.index(site) < place)]
-                shares[row] ^= np.ascontiguousarray(own).view("<u4")
+        shares = self.shares[helper].astype(np.uint32)
+        places = {site: place for place, site in enumerate(self.agreement.all_sites)}
+        locked = [row for row, site in enumerate(self.over) if site in self._padded and site != helper]
+        # A site sends one pad for each other site, in their order.
+        pads = [
+            self.pads[site][places[helper] - (places[site] < places[helper])]
+            for site in (self.over[row] for row in locked)
+        ]
+        if locked:
+            shares[locked] ^= np.array(pads).view("<u4")
         return shares
 
     def _combined(self, plain: Shares, helpers: Sequence[str]) -> list[bytes] | None:

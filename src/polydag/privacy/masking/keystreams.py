@@ -1,11 +1,11 @@
-"""Keys and streams of random words: HKDF-SHA256 for keys, AES-CTR for streams, secrets from the system.
+"""Keys and streams of random words: HKDF-SHA256 and BLAKE2b for keys, AES-CTR for streams.
 
-A key produces one stream, once, with a counter that starts at zero.
+Secrets come from the operating system. A key produces one stream, once, with a counter that starts at zero.
 """
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import json
 import os
 from typing import Any
@@ -48,8 +48,8 @@ def keystream_words(key: bytes, count: int) -> NDArray[np.uint64]:
 
 
 def bound_key(secret: bytes, question: bytes, size: int = SEED) -> bytes:
-    """The key that a secret gives for one question and no other (HMAC-SHA256)."""
-    return hmac.digest(secret, question, "sha256")[:size]
+    """The key that a secret gives for one question and no other (keyed BLAKE2b)."""
+    return hashlib.blake2b(question, key=secret, digest_size=size).digest()
 
 
 def _zeros(size: int) -> memoryview | bytes:

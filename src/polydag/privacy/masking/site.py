@@ -319,11 +319,13 @@ def open_round(
     places = [agreement.all_sites.index(site) for site in over]
     kinds = [0 if site in included else 1 for site in over]
     shares = memory["held"][places, kinds, step]
-    for row, site in enumerate(over):
-        if site in included and site != name:
-            key = memory["pads"][memory["partners"].index(site)]
-            pad = bound_key(key.tobytes(), _pad_of(site, round_, question), PAD)
-            shares[row] ^= np.frombuffer(pad, dtype="<u4")
+    partner = {site: row for row, site in enumerate(memory["partners"])}
+    locked = [row for row, site in enumerate(over) if site in included and site != name]
+    pads = (
+        bound_key(memory["pads"][partner[over[row]]].tobytes(), _pad_of(over[row], round_, question), PAD)
+        for row in locked
+    )
+    shares[locked] ^= np.frombuffer(b"".join(pads), dtype="<u4").reshape(len(locked), -1)
     return memory, shares
 
 
