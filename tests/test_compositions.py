@@ -180,7 +180,7 @@ def test_tasks_of_linked_rows_and_of_parties_are_two_steps_by_hand(transfer: str
 
 def test_parties_as_tasks_are_the_parties_by_themselves() -> None:
     parties = {party: in_wards(part) for party, part in thirds(wards(160, 8, d=4)).items()}
-    with pytest.warns(DataWarning, match="leave it in the open"):
+    with pytest.warns(DataWarning, match="leave it unmasked"):
         tasks = Parties(parties).as_tasks()
     learner = MultitaskDiscovery(criterion="bge", max_parents=2)
     found, wanted = clone(learner).fit(tasks), clone(learner).fit(Tasks(parties))

@@ -159,7 +159,7 @@ def test_a_bootstrap_over_parties_draws_within_each(table: pd.DataFrame) -> None
 def test_parties_as_tasks_show_their_own_statistics(table: pd.DataFrame, tmp_path: Path) -> None:
     parts = thirds(table)
     parties = Parties(parts, privacy=Privacy(ledgers=tmp_path / LEDGERS))
-    with pytest.warns(DataWarning, match="statistics of every party leave it in the open"):
+    with pytest.warns(DataWarning, match="statistics of every party leave it unmasked"):
         tasks = parties.as_tasks()
     settings = {"criterion": "bge", "max_parents": 2}
     found = MultitaskDiscovery(**settings).fit(tasks)

@@ -368,7 +368,7 @@ def test_sites_insist_on_masks_members_and_identities() -> None:
 
     sites = sites_of(4)
     assert "not signed by the coordinator" in why(Coordinator(Moments(NAMES)), sites, "site 0")
-    assert "adds up in the open" in why(masked(Moments(NAMES)), in_the_open(sites), "site 0")
+    assert "adds up without masks" in why(masked(Moments(NAMES)), in_the_open(sites), "site 0")
     stranger = {**sites, "site 3": changed(sites["site 3"], identity=Identity())}
     unsigned = Coordinator(Moments(NAMES), masking=Masking(identity=IDENTITIES[COORDINATOR], directory={
         **DIRECTORY, "site 3": stranger["site 3"].protection.identity.public}))  # type: ignore[union-attr]  # fmt: skip

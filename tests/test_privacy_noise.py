@@ -372,7 +372,7 @@ def test_the_ledger_command(parts: list[pd.DataFrame], tmp_path: Path) -> None:
     assert "breaks at entry 3" in broken.output.replace("\n", " ")
     learned(parts, method="moments", privacy="none", ledgers=str(tmp_path / "open"))
     told = CliRunner().invoke(app, ["ledger", str(tmp_path / "open" / "site 2.jsonl")])
-    assert "IN THE OPEN" in told.output
+    assert "NOT MASKED" in told.output
     assert CliRunner().invoke(app, ["ledger", str(tmp_path / "nothing")]).exit_code == 3
 
 

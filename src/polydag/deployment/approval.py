@@ -45,7 +45,7 @@ def in_words(signed: Signed) -> list[str]:
     privacy = plan.privacy
     assert privacy is not None
     if not privacy.masked:
-        protected = "IN THE OPEN: the coordinator reads every site's numbers"
+        protected = "NOT MASKED: the coordinator reads every site's numbers"
     elif privacy.epsilon is not None:
         protected = f"under masks, with noise (epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g})"
     else:

@@ -281,9 +281,7 @@ class SiteEndpoint:
         if self._open is not None:
             side, state = self._open[1].site.local, dict(self._open[1].state.local)
         over = message.meta.get("over")
-        under = (
-            f"masked: only their sum over {', '.join(over)} can be read" if over else "IN THE OPEN, unmasked"
-        )
+        under = f"masked: only their sum over {', '.join(over)} can be read" if over else "NOT MASKED"
         meta = {name: value for name, value in message.meta.items() if name != "task"}
         lines = [
             f"It asks for {message.meta.get('task')!r} of {side.n_rows:g} rows and the columns "

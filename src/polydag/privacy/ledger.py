@@ -329,7 +329,7 @@ def describe(chain: Sequence[Entry], delta: float) -> list[str]:
     hidden = [entry for entry in data if entry.masked]
     if open_:
         sentences.append(
-            f"IN THE OPEN: {len(open_)} arrays ({_size(open_)}) computed from this site's rows could be read "
+            f"NOT MASKED: {len(open_)} arrays ({_size(open_)}) computed from this site's rows could be read "
             "by the coordinator."
         )
     if hidden:
@@ -364,6 +364,6 @@ def protection(row: Mapping[str, Any]) -> str:
     if row["kind"] == PROTOCOL:
         return "keys or shares"
     if not row["masked"]:
-        return "NONE: in the open"
+        return "NONE: not masked"
     noisy = " and noisy" if row["noisy"] else ""
     return f"masked{noisy}, summed over {row['least_sites']} sites"

@@ -50,7 +50,7 @@ class Privacy(Settings):
     polydag.errors.UsageError: epsilon requires mode='masked': parties add noise that hides in the sum.
     """
 
-    mode: str = setting("masked", one_of("masked", "none"), "masked sums, or sums in the open")
+    mode: str = setting("masked", one_of("masked", "none"), "masked sums, or sums without masks")
     quorum: int | None = setting(None, optional(whole(least=2)), "parties that can open a masked sum")
     ledgers: str | os.PathLike[str] | None = setting(
         None,

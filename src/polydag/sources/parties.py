@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from polydag.sources.columns.agreement import (
     agreed_kinds,
     common_names,
     levels_of_each,
+    require_different_labels,
     united_levels,
 )
 from polydag.sources.columns.indicators import in_names, indicator_moments
@@ -103,7 +103,7 @@ class Parties(Source):
 
     Notes
     -----
-    The levels of labels are compared in the open before counts are summed, since every table needs the same
+    The levels of labels are compared without masks before counts are summed, since every table needs the same
     axes; which labels occur at a party is seen, how often is not.
 
     References
@@ -317,25 +317,12 @@ class Parties(Source):
             self._outcomes.append(summed_moments(own, self.privacy, min_rows=self.min_rows)[1])
 
     def levels(self, labels: Sequence[str]) -> Levels:
-        """The labels that occur at some party, compared in the open."""
+        """The labels that occur at some party, compared without masks."""
         each = levels_of_each(self.parties, labels)
         self._compare_spellings(each)
-        self._require_different_labels(each, labels)
+        if self.site_effects != "none" and self.contents == "mixed":
+            require_different_labels(each, labels)
         return united_levels(each, labels)
-
-    def _require_different_labels(self, each: Mapping[str, Levels], labels: Sequence[str]) -> None:
-        """Raise for a column of labels that does no more than name the party, among numbers."""
-        if self.site_effects == "none" or self.contents != "mixed":
-            return
-        for column in labels:
-            own = {party: levels[column] for party, levels in each.items() if column in levels}
-            if all(len(levels) < 2 for levels in own.values()):
-                shown = ", ".join(f"{next(iter(found), 'none')} at {party}" for party, found in own.items())
-                raise DataError(
-                    f"Column {column} has the same label in all rows of a party ({shown}). Rows are centred "
-                    "within each party, so nothing can be learned about it. Leave it out (--exclude "
-                    f"{shlex.quote(column)})."
-                )
 
     def _compare_spellings(self, each: Mapping[str, Levels]) -> None:
         """Notes on labels that may be the same, written in another way."""
@@ -514,13 +501,13 @@ class Parties(Source):
     def as_tasks(self) -> Tasks:
         """Each party as a task of its own, for networks that differ between parties.
 
-        Nothing is summed then: the statistics of each party leave it in the open. A warning says so, and they
+        Nothing is summed then: the statistics of each party leave it unmasked. A warning says so, and they
         are written to the party's ledger where ledgers are kept.
         """
         if self.privacy.epsilon is not None:
             raise UsageError("As tasks, parties show their own statistics; that has no differential privacy.")
         warnings.warn(
-            "As tasks, the statistics of every party leave it in the open: means and covariances, or the "
+            "As tasks, the statistics of every party leave it unmasked: means and covariances, or the "
             "counts that the learner asks for.",
             DataWarning,
             stacklevel=2,

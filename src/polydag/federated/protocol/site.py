@@ -176,7 +176,7 @@ class Site:
             except Exception as error:
                 raise _ChargedError(_in_words(error), noise.multiplier) from error
         elif self.protection is None:
-            raise DataError("It adds up in the open, and the coordinator asks for masked sums.")
+            raise DataError("It adds up without masks, and the coordinator asks for masked sums.")
         else:
             memory, sent = self.protection.prepare(memory, state.name, message, self.local)
             if message.phase == JOIN:  # at last: other reasons do not depend on the data
