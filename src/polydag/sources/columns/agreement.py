@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -103,6 +104,19 @@ def levels_of_each(sources: Mapping[str, Source], labels: Sequence[str]) -> dict
     return for_each_party(
         sources, lambda source: source.levels([name for name in labels if name in source.names])
     )
+
+
+def require_different_labels(each: Mapping[str, Levels], labels: Sequence[str]) -> None:
+    """Raise for a column of labels that does no more than name the party, among numbers."""
+    for column in labels:
+        own = {party: levels[column] for party, levels in each.items() if column in levels}
+        if all(len(levels) < 2 for levels in own.values()):
+            shown = ", ".join(f"{next(iter(found), 'none')} at {party}" for party, found in own.items())
+            raise DataError(
+                f"Column {column} has the same label in all rows of a party ({shown}). Rows are centred "
+                "within each party, so nothing can be learned about it. Leave it out (--exclude "
+                f"{shlex.quote(column)})."
+            )
 
 
 def united_levels(each: Mapping[str, Levels], labels: Sequence[str]) -> Levels:
