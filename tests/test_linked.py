@@ -302,6 +302,7 @@ def test_the_source_has_the_moments_of_the_transformed_rows(rows: pd.DataFrame) 
     assert metrics.shd(true=GES(penalty=2).fit(pupils(rows)).graph_, estimate=parts) <= 2
 
 
+@pytest.mark.slow  # the tests of the documentation run the example as well, and compare what it prints
 def test_the_documentation_shows_the_pictures_of_the_example(
     reference_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

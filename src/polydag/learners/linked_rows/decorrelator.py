@@ -39,7 +39,8 @@ class RowCorrelation(Estimator):
     columns_p_value_ : float
         Of the likelihood-ratio test that it is; NaN where the structure has more than one strength.
     structure_ : str
-        The structure of Σ: "common", "decay", "matern", "block", "kinds", "known", "free" or "independent".
+        The structure of Σ: "common", "decay", "matern", "smooth", "block", "kinds", "known", "free" or
+        "independent".
     structure_parameters_ : dict
         Its parameters by name.
     structures_ : DataFrame
@@ -132,7 +133,7 @@ class RowDecorrelator(TransformerMixin, RowCorrelation):  # type: ignore[misc]
         coordinates, with 5 neighbours each (`polydag.rows.Links.from_coordinates` for another number).
     covariates : names of columns, or array of shape (n, q), optional
         The columns on which means depend, besides an intercept; they are not transformed.
-    structure : {"auto", "common", "decay", "matern", "block", "kinds", "free", "independent"}
+    structure : {"auto", "common", "decay", "matern", "smooth", "block", "kinds", "free", "independent"}
         The form of the correlation; "auto" takes the one under which held-out columns are most likely. See
         `polydag.rows.decorrelation.decorrelate`.
     free : FreeStructure
