@@ -71,7 +71,7 @@ def in_words(signed: Signed) -> list[str]:
     if not description.columns:
         return [
             *lines,
-            "Columns: those that all sites have; their names, kinds and labels are told on joining.",
+            "Columns: those that all sites have; their names, kinds and labels are sent on joining.",
         ]
     lines.append(f"Columns: {'; '.join(_in_words(name, own) for name, own in description.columns.items())}.")
     if description.filters:

@@ -43,4 +43,4 @@ class Series(Settings):
 
     lags: int = setting(1, whole(least=1), "earlier time steps that may have an effect")
     time: str = setting(TIME, _NAME, "column of the time steps")
-    realisation: str = setting(REALISATION, _NAME, "column that tells series apart")
+    realisation: str = setting(REALISATION, _NAME, "column that identifies the series")

@@ -68,7 +68,7 @@ def _home(site: SiteEndpoint) -> Path:
 def _explain_refusal(site: SiteEndpoint) -> None:
     if site.refusals:
         raise DataError(
-            f"{site.name} does not take part: {site.refusals[-1]}. The file tells the coordinator."
+            f"{site.name} does not take part: {site.refusals[-1]}. The file informs the coordinator."
         )
 
 

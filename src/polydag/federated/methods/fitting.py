@@ -138,8 +138,8 @@ def _scale_notes(study: Study, result: Arrays) -> list[str]:
         return []
     if study.model.name == "lagged" and scale.max() > _FAR * scale.min():
         return [
-            f"Standard deviations are from {scale.min():.3g} to {scale.max():.3g}: least squares tells the "
-            "directions of effects within a time step by the scales of errors. Where units are arbitrary, "
+            f"Standard deviations are from {scale.min():.3g} to {scale.max():.3g}: least squares infers the "
+            "directions of effects within a time step from the scales of errors. If units are arbitrary, "
             "BOSS on the parties' summed moments of time slices does not depend on them."
         ]
     if scale.max() > _STANDARD * scale.min():

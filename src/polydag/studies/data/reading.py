@@ -210,7 +210,7 @@ def _one_table(plan: Plan, sha256: dict[str, str]) -> Tables:
     config = plan.config
     if plan.is_time_series and len(config.data) > 1:
         raise UsageError(
-            "Time series are read from one file, in which a column tells several apart (--set "
+            "Time series are read from one file, in which a column identifies the series (--set "
             "realisation=NAME). Files of several parties are read with --as parties --set model=lagged."
         )
     if _streamed(plan, config.data):
@@ -312,7 +312,7 @@ def _require_numbers(plan: Plan, table: Table, name: str) -> None:
     if not words:
         return
     such = _first_word(table.frame[words[0]])
-    apart = f" If it tells series apart, say --set realisation={words[0]}." if series else ""
+    apart = f" If it identifies the series, add --set realisation={words[0]}." if series else ""
     raise DataError(
         f"{name}: column {words[0]} holds labels{such}, not numbers. {plan.method.name} needs numbers in "
         "every column: write them with a point and without units, or leave the column out with --columns, "
