@@ -69,6 +69,12 @@ def test_the_largest_terms_do_not_overflow_and_larger_ones_are_refused(ring: Rin
                 ring.encode(values, parties, "weights")
             with pytest.raises(DataError, match="weights of column c cannot be added"):
                 ring.encode(values, parties, "weights", ["a", "b", "c"])
+            triangle = np.array([0.0, 0.0, 0.0, bad, bad, 0.0])  # aa ab ac bb bc cc
+            with pytest.raises(DataError, match="scatter of column b cannot be added"):
+                ring.encode(triangle, parties, "scatter", ["a", "b", "c"])
+            triangle[3] = 0.0
+            with pytest.raises(DataError, match="scatter of column b and c cannot be added"):
+                ring.encode(triangle, parties, "scatter", ["a", "b", "c"])
 
 
 @quick

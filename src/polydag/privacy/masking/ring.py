@@ -41,8 +41,8 @@ class Ring:
         """The words of each number, an array of shape `(limbs, *values.shape)`.
 
         Raises a `DataError` for a number that is not finite or so large that a sum could overflow. The
-        message names its position, or its column where the last axis is one of columns; it never shows the
-        number itself, which is the site's secret.
+        message names its position, or its column where the last axis is one of columns, or its columns in
+        the triangle of a scatter; it never shows the number itself, which is the site's secret.
         """
         values = np.asarray(values, dtype=float)
         limit = float(np.ldexp(self.bound(parties), self.fraction)) - 1
@@ -68,8 +68,12 @@ class Ring:
         with np.errstate(over="ignore", invalid="ignore"):
             place = tuple(np.argwhere(~(np.abs(np.rint(values * 2.0**self.fraction)) < limit))[0])
         at = f"{name}[{', '.join(map(str, place))}]" if place else name
-        if place and values.shape[-1] == len(columns):
+        d = len(columns)
+        if place and values.shape[-1] == d:
             at = f"{name} of column {columns[place[-1]]}"
+        elif "scatter" in name and values.shape == (d * (d + 1) // 2,):  # the triangle of a matrix
+            pair = dict.fromkeys(columns[own[place[-1]]] for own in np.triu_indices(d))
+            at = f"{name} of column {' and '.join(pair)}"
         return DataError(
             f"{at} cannot be added under masks: sums over {parties} sites, such as sums of squares, take "
             f"numbers up to 10^{math.floor(math.log10(self.bound(parties)))}. Use units in which the "
