@@ -13,10 +13,10 @@ from polydag.privacy.settings import Privacy
 
 
 def open_statement() -> str:
-    """For sums in the open."""
+    """For sums without masks."""
     return (
-        "NOT PRIVATE (privacy = none): whoever adds up sees each party's numbers: no rows, but covariances "
-        "can be read off them exactly."
+        "NOT PRIVATE (privacy = none): the coordinator sees each party's numbers: no rows, but covariances "
+        "can be derived from them exactly."
     )
 
 
@@ -31,8 +31,8 @@ def masked_statement(agreement: Agreement, sets: Collection[Collection[str]], *,
         else "as long as no other party reveals what it knows"
     )
     return (
-        f"privacy = masked: whoever adds up sees sums over {over}, and no party's own numbers, {told}. The "
-        "sums themselves and the graph are seen."
+        f"privacy = masked: the coordinator sees sums over {over}, and no party's own numbers, {told}. The "
+        "sums themselves and the graph are not hidden."
     )
 
 
