@@ -27,7 +27,7 @@ BOSS = PartiesConfig(SITES, method="boss", seed=3)
 def study_on(*filters: str) -> Description:
     columns = {name: Column() for name in NAMES}
     config = dataclasses.replace(BOSS, site_effects="none")
-    return Description(described(config).study, columns, filters, "0")
+    return dataclasses.replace(described(config), columns=columns, filters=filters)
 
 
 def complete_in(**columns: str) -> Description:

@@ -20,7 +20,7 @@ from polydag.deployment.coordinator import CoordinatorEndpoint, new_study
 from polydag.deployment.description import Column, Description, described
 from polydag.deployment.preparation import prepared
 from polydag.deployment.site import SiteEndpoint
-from polydag.errors import DataError
+from polydag.errors import DataError, UsageError
 from polydag.studies.config.shapes import PartiesConfig
 
 
@@ -207,3 +207,16 @@ def test_a_site_with_few_rows_or_other_labels_does_not_join(
         rows.to_csv(tmp_path / "north.csv", index=False)
         with pytest.raises(DataError, match=why):
             SiteEndpoint(kit).join(str(tmp_path / "north.csv"), tmp_path / "home")
+
+
+def test_parties_with_another_version_do_not_take_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site runs the learner to know what it is asked for, and learners change between versions."""
+    kit = new_study(tmp_path / "study", described(config_of("boss")), tmp_path)[0]
+    monkeypatch.setattr("polydag.__version__", "0.9")
+    for start in (lambda: SiteEndpoint(kit), lambda: CoordinatorEndpoint(tmp_path / "study")):
+        with pytest.raises(
+            UsageError, match=r"made with polydag .*, and this is 0\.9\. .* pip install polydag=="
+        ):
+            start()

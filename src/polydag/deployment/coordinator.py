@@ -16,7 +16,7 @@ import pandas as pd
 
 from polydag import sealed_files
 from polydag.deployment import envelopes, sharing
-from polydag.deployment.description import Description, Signed, holding_of
+from polydag.deployment.description import Description, Signed, holding_of, require_same_version
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram, answers_of, learn
 from polydag.deployment.packing import packed, read_json, unpacked, write_json
@@ -122,6 +122,7 @@ class CoordinatorEndpoint:
         if not (self.folder / STUDY).is_file():
             raise UsageError(f"{self.folder} is not a study's folder: it has no {STUDY}.")
         self.signed = Signed.read(self.folder / STUDY)
+        require_same_version(self.signed.description)
         self.identity = kept_identity(self.folder / PRIVATE / _IDENTITY)
         self.state: CoordinatorState | None = None
         self.number, self.left = 0, list[dict[str, Any]]()

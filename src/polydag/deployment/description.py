@@ -297,6 +297,17 @@ class Signed:
             raise DataError(f"{path}: {error}") from None
 
 
+def require_same_version(description: Description) -> None:
+    """Raise where a study was made with another version, whose learners may ask and answer other things."""
+    from polydag import __version__
+
+    if description.version != __version__:
+        raise UsageError(
+            f"The study was made with polydag {description.version}, and this is {__version__}. All parties "
+            f"need the same version: pip install polydag=={description.version}."
+        )
+
+
 def condition(text: str) -> tuple[str, str, str]:
     """The column, the operator and the value of a condition for the rows."""
     words = text.split(maxsplit=2)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from polydag.deployment import envelopes, sharing
-from polydag.deployment.description import Column, Description, Signed
+from polydag.deployment.description import Column, Description, Signed, require_same_version
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram
 from polydag.deployment.own_side import Grids, own_side
@@ -125,6 +125,7 @@ class SiteEndpoint:
             raise UsageError(f"{self.kit} is not a site's kit: it has no {KIT}.")
         content = read_json(self.kit / KIT)
         self.signed = Signed.of(content["study"])
+        require_same_version(self.signed.description)
         self.name, self._token = str(content["site"]), str(content["token"])
         self.notes: tuple[str, ...] = ()
         self.refusals: tuple[str, ...] = ()
