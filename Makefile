@@ -34,7 +34,7 @@ $(VENV)/.bench: $(VENV)/.core
 	@$(INSTALL) --editable '.[bench]'
 	@touch $@
 
-demo: $(VENV)/.core  ## Install, then learn a graph from embedded data and compare it with the truth
+demo: $(VENV)/.core  ## Install, then learn graphs from simulated data and compare them with the truth
 	@$(BIN)/polydag demo --force
 
 lint: $(VENV)/.test  ## ruff, mypy strict, and the order of imports between packages
