@@ -166,6 +166,16 @@ def test_rows_are_not_singled_out_by_cells_that_a_coordinator_makes_up(
     pooled(tmp_path, "study-5", ranked())
 
 
+def test_without_a_look_at_grids_any_cells_would_be_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Grids, "require", lambda *_: None)
+    numbered(tmp_path)
+    for shift in range(3):
+        lying(monkeypatch, shift)
+        pooled(tmp_path, f"study-{shift}", ranked())
+
+
 def test_a_grid_that_is_divided_further_is_the_same(tmp_path: Path) -> None:
     first, second, other = ({"counts": np.array([float(k), 2.0])} for k in range(3))
     grids = Grids(tmp_path, 2)
