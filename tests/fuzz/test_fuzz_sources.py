@@ -148,6 +148,12 @@ def test_moments_that_no_rows_have_are_refused(change: dict[str, Any], why: str)
             GES().fit(given)
 
 
+def test_means_that_cannot_be_squared_are_refused() -> None:
+    far = GaussianStats(40.0, np.array([1e200, 0.0]), 40 * np.eye(2), ("a", "b"), 40.0)
+    with pytest.raises(DataError, match=r"column a .* larger than 1e\+100.* other units"):
+        GES().fit(far)
+
+
 def test_no_rows_and_labels_are_refused_by_name(labels: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="no rows"):
         LinkedRows(labels[:0], groups=[])

@@ -33,14 +33,17 @@ class Dependence(NamedTuple):
 
 def constant_columns(stats: GaussianStats) -> list[str]:
     """Columns that are constant, up to rounding."""
-    variance = stats.scatter.diagonal() / max(stats.n, 1.0)
-    return [name for name, flat in zip(stats.names, variance <= 1e-24 * stats.mean**2, strict=True) if flat]
+    spread = np.sqrt(np.maximum(stats.scatter.diagonal(), 0.0) / max(stats.n, 1.0))
+    return [
+        name for name, flat in zip(stats.names, spread <= 1e-12 * np.abs(stats.mean), strict=True) if flat
+    ]
 
 
 def extreme_columns(stats: GaussianStats) -> list[str]:
-    """Columns whose variance is so small or large that products of variances leave the range of numbers."""
+    """Columns whose variance or mean is so small or large that products leave the range of numbers."""
     variance = stats.scatter.diagonal() / max(stats.n, 1.0)
     extreme = ((variance > 0) & (variance < _SMALLEST**2)) | (variance > _LARGEST**2)
+    extreme |= np.abs(stats.mean) > _LARGEST
     return [name for name, far in zip(stats.names, extreme, strict=True) if far]
 
 
@@ -108,8 +111,8 @@ def require_usable(stats: GaussianStats, *, independent: bool = False, source: s
     """Raise `DataError` for constant and duplicate columns and, if `independent`, for linear dependence."""
     if extreme := extreme_columns(stats):
         raise DataError(
-            f"{source}: the values of column {', '.join(extreme)} vary by less than {_SMALLEST:g} or by more "
-            f"than {_LARGEST:g}, which cannot be computed with. Use other units."
+            f"{source}: the values of column {', '.join(extreme)} vary by less than {_SMALLEST:g}, or are "
+            f"larger than {_LARGEST:g}, which cannot be computed with. Use other units."
         )
     if constant := constant_columns(stats):
         raise DataError(f"{source}: column {', '.join(constant)} is constant. Exclude it.")
