@@ -70,7 +70,16 @@ def test_a_graph_that_stays_with_the_coordinator_reaches_no_site(tmp_path: Path)
     last = (tmp_path / "study/questions/question-3-west.polydag").read_bytes()
     question = SiteEndpoint(tmp_path / "kit-west").opened(last)
     assert question.words.get("graph") is None
-    assert [dict(message.arrays) for message in question.messages] == [{}]  # nor the sums
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-graph",)])
+def test_the_last_question_brings_no_sums(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """But for coarse spreads of columns, by which a site sees that its units are others."""
+    by_hand(tmp_path, *options)
+    for site in SITES:
+        last = (tmp_path / f"study/questions/question-3-{site}.polydag").read_bytes()
+        (message,) = SiteEndpoint(tmp_path / f"kit-{site}").opened(last).messages
+        assert list(message.arrays) == ["log_scales"]
 
 
 def test_owners_approve_who_gets_the_graph(tmp_path: Path) -> None:

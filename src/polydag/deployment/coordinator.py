@@ -26,6 +26,7 @@ from polydag.errors import DataError, PolydagError, UsageError
 from polydag.federated.protocol.coordinator import DONE, STOPPED, Coordinator, CoordinatorState
 from polydag.federated.protocol.coordinator_masking import Masking, agreement_of
 from polydag.federated.protocol.disclosure import Disclosed, Noise, answer_entries, table
+from polydag.federated.protocol.equations import COARSE
 from polydag.federated.protocol.messages import ANSWER, ASK, CONTRIBUTION, COORDINATOR, Message, timeout
 from polydag.federated.protocol.storage.states import from_arrays, to_arrays
 from polydag.federated.session import Outcome, protection_statement
@@ -234,7 +235,8 @@ class CoordinatorEndpoint:
         machine, state = self.machine, self.state
         if state.status == DONE:
             sites = self.signed.description.sites
-            sums = {} if self.signed.description.keeps_graph else state.result
+            # Sites compare their units with those of the others; more of the sums is not theirs to see.
+            sums = {name: array for name, array in state.result.items() if name in COARSE}
             last = Message(COORDINATOR, "", state.round, ANSWER, sums)
             messages = [dataclasses.replace(last, recipient=site) for site in sites]
             messages = messages if machine.masking is None else machine.masking.signed(messages)
