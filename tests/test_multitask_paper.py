@@ -17,6 +17,7 @@ from polydag.reproduce import multitask as paper
 from polydag.reproduce.ranking import areas, paired, roc_points
 
 Array = NDArray[np.float64]
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
 
 def test_areas_are_the_standard_ones() -> None:
@@ -233,3 +234,20 @@ def test_abide_groups(reference_data: Path) -> None:
     assert all(len(group.names) == 116 for group in groups.values())
     sizes = {len(subject) for group in groups.values() for subject in group.subjects}
     assert sizes <= {147, 148, 150}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", ["figure4", "table2"])
+def test_the_stored_fits_of_alarm_are_those_of_this_version(stored: str, reference_data: Path) -> None:
+    """Draws and diagnostics of the first fits with 25 rows, as they are kept beside the paper's figures."""
+    kept = pd.read_csv(RESULTS / f"multitask_chains_{stored}_published.csv")
+    bench = paper.benchmark("alarm", "published")
+    trial = (
+        paper.draw(bench, paper.example(bench), paper.EXAMPLE_P_DEL)
+        if stored == "figure4"
+        else paper.draw(bench, 0, paper.P_DEL[0])
+    )
+    first = kept[(kept.iloc[:, 0] == 0) & (kept["samples"] == 25)].set_index("method")["ess"]
+    for method in paper.METHODS:
+        fit = paper.learned(bench, [rows.iloc[:25] for rows in trial.rows], method)
+        assert float(fit.ess) == pytest.approx(first[method], rel=1e-5)
