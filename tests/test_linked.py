@@ -552,7 +552,7 @@ def test_groups_are_not_imputed(files: Path) -> None:
     assert studies.load(config(groups="school", missing="impute")).n == N
     data.loc[5, "school"] = None
     data.to_csv("pupils.csv", index=False)
-    with pytest.raises(DataError, match="column school: 1 of 200 rows have no value, and .* not imputed"):
+    with pytest.raises(DataError, match=r"column school: 1 of 200 rows have no value, and .* not imputed"):
         studies.load(config(groups="school", missing="impute"))
     assert studies.load(config(groups="school", missing="drop")).n == N - 2
 
