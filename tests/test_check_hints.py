@@ -101,7 +101,7 @@ def test_amounts_that_differ_without_other_units_are_not_said_to_have_some() -> 
 def test_tables_with_other_columns_kinds_and_labels() -> None:
     first, second = clean(), clean(seed=1)
     assert "--columns chol,rate,ward" in said(first, second.rename(columns={"st": "depression"}))
-    assert "matched by their names" in said(first, second[["ward", "chol", "rate", "st"]])
+    assert "columns are matched by" in said(first, second[["ward", "chol", "rate", "st"]])
     words = said(first.assign(stage=first.index % 3), second.assign(stage=second["st"]))
     assert "--kind stage=continuous or --kind stage=discrete" in words
     sexes = [table.assign(sex=np.where(table["ward"] == "a", "F", "M")) for table in (first, second)]
