@@ -15,7 +15,8 @@ from polydag.deployment.coordinator import new_study
 from polydag.deployment.description import described
 from polydag.deployment.exchange import Exchange
 from polydag.deployment.site import File, SiteEndpoint
-from polydag.errors import DataError
+from polydag.deployment.watching import claimed
+from polydag.errors import DataError, UsageError
 from polydag.studies.config.shapes import PartiesConfig
 
 
@@ -80,6 +81,11 @@ def test_a_second_coordinator_is_refused_and_the_first_stops_when_asked(tmp_path
     assert "No coordinator is running" in polydag("coordinator", "stop", study)
     waited = polydag(*again, "--patience", 0, code=4)
     assert "the study waits for north, south, west" in waited
+
+
+def test_a_folder_that_is_no_study_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not the folder of a study"), claimed(tmp_path):
+        pass
 
 
 def test_a_file_is_read_when_it_is_whole_and_once(tmp_path: Path) -> None:

@@ -61,6 +61,14 @@ def test_columns_have_any_name_and_rows_may_be_in_the_order_of_time() -> None:
     assert np.array_equal(stack(one.to_numpy(), 2), stack(one, 2))  # type: ignore[arg-type]
 
 
+def test_labels_may_say_which_series_a_row_belongs_to() -> None:
+    data = simulate.lagged(3, n_steps=9, n_realisations=2, random_state=0).data
+    named = data.drop(columns="realisation").assign(who=["ann"] * 9 + ["bob"] * 9)
+    with pytest.raises(DataError, match="--set realisation=who"):
+        stack(named, 2)
+    assert len(stack(named, 2, realisation="who")) == 14
+
+
 def test_names_of_slices() -> None:
     assert slice_names(["dose", "y"], 2) == ("dose[t]", "y[t]", "dose[t-1]", "y[t-1]", "dose[t-2]", "y[t-2]")
     assert variables_of(slice_names(["a[t]", "b"], 2), 2) == ("a[t]", "b")

@@ -18,7 +18,7 @@ from polydag.embedded import asia
 from polydag.errors import DataError, UsageError
 from polydag.plot.heatmaps import Map, heat_maps
 from polydag.plot.svg_style import INK, POSITIVE
-from polydag.studies import TasksConfig, load, run
+from polydag.studies import TableConfig, TasksConfig, load, run
 from polydag.studies.findings.tasks import file_names
 
 
@@ -138,9 +138,32 @@ def test_what_cannot_be_is_told(clinics: dict[str, pd.DataFrame]) -> None:
         TasksConfig(data=("controls.csv", "controls.csv"))
     with pytest.raises(UsageError, match="divides one table"):
         TasksConfig(data=("controls.csv", "patients.csv"), task_column="group")
+    with pytest.raises(UsageError, match="--task-column and --groups both name group"):
+        TasksConfig(data=("both.csv",), task_column="group", groups="group")
     clinics["controls"].assign(dose=np.linspace(0.1, 0.9, 120)).to_csv("dose.csv", index=False)
     with pytest.raises(DataError, match="column dose: tasks are identified by labels"):
         load(TasksConfig(data=("dose.csv",), task_column="dose"))
+
+
+def test_rows_that_depend_on_those_before_them_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    independent = pd.DataFrame(rng.standard_normal((200, 3)), columns=["a", "b", "c"])
+    walks = independent.cumsum()
+    walks.to_csv("ann.csv", index=False)
+    independent.to_csv("bob.csv", index=False)
+    for tables, shown in ((["ann.csv", "bob.csv"], True), (["bob.csv"], False)):
+        found = [note for note in load(TasksConfig(data=tuple(tables))).notes if "follow each other" in note]
+        assert len(found) == shown
+        assert all(
+            " in ann are alike: a (0.9" in note and "--method notears-lagged" in note for note in found
+        )
+    assert any("each other are alike" in note for note in load(TableConfig(data=("ann.csv",))).notes)
+    walks.assign(g=np.arange(200) // 20).to_csv("groups.csv", index=False)
+    grouped = load(TableConfig(data=("groups.csv",), groups="g", method="ges"))
+    assert not any("follow each other" in note for note in grouped.notes)
 
 
 def test_names_of_tasks_in_files() -> None:

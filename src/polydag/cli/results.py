@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from polydag.studies.result import EdgeRow, Result
 
 _SHOWN_EDGES, _SHOWN_PRUNED = 60, 6
+_SMALL = 1e-3  # weights below it are shown by their first digits
 
 
 def document(result: Result, folder: Path, comparison: dict[str, float] | None) -> dict[str, Any]:
@@ -100,5 +101,6 @@ def _number(edge: EdgeRow, name: str) -> str:
         return ""
     if name == "weight":
         colour = "blue" if value > 0 else "red"
-        return f"[{colour}]{value:.3f}[/{colour}]"
+        shown = f"{value:.2g}" if 0 < abs(value) < _SMALL else f"{value:.3f}"
+        return f"[{colour}]{shown}[/{colour}]"
     return f"{value:.2g}" if name == "standard_error" else f"{value:.2f}"

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHOICES = (
-    "missing='drop' or 'impute' (on the command line: --missing drop|impute); or use all rows with "
-    "InMemory(X, missing='em') or 'multiple' (--missing "
-    "em|multiple)"
+    "all rows with InMemory(X, missing='em') or 'multiple' (on the command line: --missing em|multiple); or "
+    "missing='drop' or 'impute' (--missing drop|impute)"
 )
 _LEAST_SHARE = 0.1  # of rows that must be left when the others are dropped
 

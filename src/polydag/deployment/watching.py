@@ -171,6 +171,8 @@ def _require_running(coordinator: CoordinatorEndpoint) -> None:
 @contextmanager
 def claimed(study: Path, **about: Any) -> Iterator[None]:
     """Hold a study's folder for one coordinator at a time; `about` is what `claim_of` tells others."""
+    if not (study / PRIVATE).is_dir():
+        raise UsageError(f"{study} is not the folder of a study, which polydag federation init makes.")
     file = study / PRIVATE / _CLAIM
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:

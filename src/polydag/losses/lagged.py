@@ -91,6 +91,8 @@ def stacked_series(
     if not names:
         raise DataError("There are no variables besides the time and realisation columns.")
     names = list(node_names(names, len(names)))
+    if realisation not in frame.columns:
+        _require_no_series(frame, variables)
     values, _ = numeric_rows(frame[variables])
     require_finite(values, names)
     single = realisation not in frame.columns
@@ -117,6 +119,15 @@ def stacked_series(
         )
     stacked = np.concatenate([values[rows - k] for k in range(lags + 1)], axis=1)
     return pd.DataFrame(stacked, columns=list(slice_names(names, lags))), which[rows]
+
+
+def _require_no_series(frame: pd.DataFrame, variables: Sequence[str]) -> None:
+    """Raise where a column of labels may say to which series a row belongs."""
+    if labels := [name for name in variables if getattr(frame[name].dtype, "kind", "O") == "O"]:
+        raise DataError(
+            f"Column {labels[0]} is not numeric. If it says to which series a row belongs, name it: "
+            f"realisation={str(labels[0])!r} (--set realisation={labels[0]}). Otherwise recode or drop it."
+        )
 
 
 def centred_stack(

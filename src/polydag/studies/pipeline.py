@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from polydag.errors import DataWarning, UsageError
 from polydag.studies.automatic import by_data
@@ -37,7 +38,7 @@ def load(config: Config) -> Inputs:
     sha256: dict[str, str] = {}
     knowledge = read_knowledge(config, sha256)
     read = read_tables(plan, sha256)
-    links, notes = None, read.notes
+    links, notes = None, (*read.notes, *_order_notes(plan, read.tables))
     if config.is_linked:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DataWarning)
@@ -46,6 +47,25 @@ def load(config: Config) -> Inputs:
     inputs = Inputs(read.tables, read.source, knowledge, sha256, notes, links)
     _require_known_variables(plan, inputs)
     return inputs
+
+
+def _order_notes(plan: Plan, tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """That rows may depend on each other, where the study takes them as independent."""
+    from polydag.data import Table
+    from polydag.data.checking.order import ORDER_ADVICE, alike_in_order
+
+    if plan.is_time_series or plan.config.is_linked or plan.config.shape == "parties":
+        return ()
+    alike = {name: alike_in_order(table) for name, table in tables.items() if isinstance(table, Table)}
+    named = [name for name, found in alike.items() if found]
+    if not named:
+        return ()
+    where = f" in {', '.join(named[:6])}{', …' * (len(named) > 6)}" if len(tables) > 1 else ""
+    columns = ", ".join(alike[named[0]][:6])
+    return (
+        f"Rows that follow each other{where} are alike: {columns}. Where rows depend on each other, results "
+        f"are less certain than they look: {ORDER_ADVICE}.",
+    )
 
 
 def require_gaps_fit(plan: Plan) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from polydag.arrays import Array
 from polydag.data.checking.findings import Finding
+from polydag.data.checking.order import ORDER_ADVICE, alike_in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -271,24 +272,12 @@ def _near_duplicates(table: Table) -> Iterator[Finding]:
 
 def _order(table: Table) -> Iterator[Finding]:
     """Correlation between rows that follow each other in the file, in two columns or more."""
-    found = []
-    for name in table.continuous:
-        values = table.frame[name].to_numpy(dtype=float)
-        values = values[np.isfinite(values)]
-        if len(values) < 50 or values.std() == 0:
-            continue
-        centred = values - values.mean()
-        lag = float(centred[1:] @ centred[:-1] / (centred @ centred))
-        sorted_ = bool((np.diff(values) >= 0).all() or (np.diff(values) <= 0).all())
-        if lag * np.sqrt(len(values)) > 5 and not sorted_:
-            found.append(f"{name} ({lag:.2f})")
-    if len(found) >= min(2, len(table.continuous)) and found:
+    if found := alike_in_order(table):
         yield Finding(
             "warning",
             table.source,
             f"rows that follow each other in the file are alike: {', '.join(found[:6])}",
-            "if rows are in order of time, use --method notears-lagged; if they come in groups, name these "
-            "with --groups COLUMN; if the file was only sorted, no action is needed",
+            ORDER_ADVICE,
         )
 
 

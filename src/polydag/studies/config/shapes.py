@@ -381,6 +381,12 @@ class TasksConfig(Config):
                 f"--task-column divides one table into tasks; {len(self.data)} were named. "
                 "Without it every file is a task."
             )
+        links = {"--groups": self.groups, "--time": self.time, "--row-ids": self.row_ids}
+        if self.task_column and (both := [name for name, own in links.items() if own == self.task_column]):
+            raise UsageError(
+                f"--task-column and {both[0]} both name {self.task_column}: within a task, all rows have the "
+                "same label there. Name another column, or leave one of the two out."
+            )
 
 
 SHAPES: dict[str, type[Config]] = {kind.shape: kind for kind in (TableConfig, PartiesConfig, TasksConfig)}
