@@ -65,6 +65,17 @@ def test_columns_that_follow_from_others_are_named_before_the_correlation_is_est
             BOSS().fit(LinkedStream(Stream(str(path)), groups="school"))
 
 
+def test_streams_without_columns_or_with_values_that_cannot_be_squared_are_refused(tmp_path: Path) -> None:
+    data, path = pupils(1), tmp_path / "pupils.csv"
+    for table, why in (
+        (data[["school"]], "no column beside school"),
+        (data.assign(b=1e200 * data["b"]), "column b are too large to be squared"),
+    ):
+        table.to_csv(path, index=False)
+        with pytest.raises(DataError, match=why):
+            BOSS().fit(LinkedStream(Stream(str(path)), groups="school"))
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "sql"])
 def test_the_correlation_is_that_of_the_structure_common(form: str, tmp_path: Path) -> None:
     data, path = pupils(1), str(tmp_path / f"pupils.{form}")

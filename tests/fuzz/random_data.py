@@ -174,7 +174,7 @@ def in_memory(frame: pd.DataFrame, rng: Rng) -> Any:
 def some_interventions(frame: pd.DataFrame, rng: Rng) -> list[Any]:
     """What was set in each row."""
     names = [str(name) for name in frame.columns]
-    words: list[Any] = [[], names[:1], [one(rng, *names)], names[:2], names]
+    words: list[Any] = [[], names[:1], names[-1:], names[:2], names]
     words += likely(rng, [[]], ["none"], ["+".join(names)], [["nowhere"]], share=0.8)
     return [one(rng, *words) for _ in range(len(frame))]
 

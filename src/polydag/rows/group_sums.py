@@ -23,6 +23,7 @@ from polydag.rows.structures.exchangeable import LARGEST
 from polydag.stats import GaussianStats
 from polydag.stats.rows import numeric_rows, require_finite
 
+_LARGEST = 1e140  # whose squares can still be added up
 _TOLERANCE = 1e-5  # of the correlation
 _ALIKE = 1e-12  # of a column's variance within groups, relative to all of it
 
@@ -66,7 +67,15 @@ class GroupSums:
             codes = np.array([place.setdefault(label, len(place)) for label in labels.tolist()])[first]
             X, found = numeric_rows(frame.drop(columns=group))
             names = tuple(found or ())
+            if not names:
+                raise DataError(f"There is no column beside {group}.")
             require_finite(X, names, done)
+            for name, largest in zip(names, np.abs(X).max(axis=0), strict=True):
+                if largest > _LARGEST:
+                    raise DataError(
+                        f"The values of column {name} are too large to be squared. Check them, or change "
+                        "their units."
+                    )
             part = cls._of_rows(X, codes, len(place), names)
             total = part if total is None else total._grown(len(place)) + part
             done += len(X)
