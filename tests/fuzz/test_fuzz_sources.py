@@ -20,8 +20,11 @@ from polydag import (  # fmt: skip
     BOSS,
     GES,
     PC,
+    BayesianDiscovery,
     Bootstrap,
+    DiscreteCounts,
     EqualVariance,
+    FederatedNotears,
     GaussianStats,
     LinkedRows,
     LinkedRowsDAG,
@@ -146,6 +149,19 @@ def test_moments_that_no_rows_have_are_refused(change: dict[str, Any], why: str)
     for given in (wrong, Regimes({frozenset(): sound, frozenset({"a"}): wrong})):
         with pytest.raises(DataError, match=why):
             GES().fit(given)
+
+
+def test_counts_under_interventions_are_no_numbers(labels: pd.DataFrame) -> None:
+    counted = Regimes.from_data(labels, [["x0"], []] * 45, DiscreteCounts.from_data)
+    with pytest.raises(DataError, match="hold labels, not numbers"):
+        FederatedNotears().fit(Parties([counted] * 3))
+
+
+def test_tables_without_columns_are_refused() -> None:
+    none = GaussianStats(9.0, np.zeros(0), np.zeros((0, 0)), (), 9.0)
+    for learner in (BOSS(), PC(), BayesianDiscovery(criterion="bge"), EqualVariance()):
+        with pytest.raises(DataError, match="no columns"):
+            learner.fit(none)
 
 
 def test_means_that_cannot_be_squared_are_refused() -> None:

@@ -110,7 +110,9 @@ def cell_statistics(X: Any) -> CellStats:
 
 
 def _require_numbers(source: Source) -> None:
-    """Raise for columns that can only be labels, where a method is for numbers."""
+    """Raise for a table without columns, and for columns of labels where a method is for numbers."""
+    if not source.names:
+        raise DataError("The data has no columns.")
     if labels := _fixed(source, "discrete"):
         raise DataError(
             f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test "

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def require_numbers(table: Any) -> None:
     """Raise a `DataError` for truth values, which are labels; other labels are refused when rows are read."""
-    if isinstance(table, DiscreteCounts):
+    parts = table.parts.values() if isinstance(table, Regimes) else (table,)
+    if any(isinstance(part, DiscreteCounts) for part in parts):
         raise DataError("its columns hold labels, not numbers.")
     if words := [name for name, kind in getattr(table, "fixed_kinds", {}).items() if kind == "discrete"]:
         raise DataError(f"column {words[0]} holds labels, not numbers.")
