@@ -146,6 +146,8 @@ def test_plans_out_of_range_are_refused_at_once(plan: Any) -> None:
     attack, z = private()
     attack.join()
     assert is_constant_refusal(moments(attack, "site 0", 1, z, plan=plan))
+    why = attack.reasons("site 0")  # before anything is accounted
+    assert "The plan holds numbers that are out of range" in why or "no plan of all releases" in why
     assert not any(entry.kind == "data" for entry in ledger.parse(attack.states["site 0"].ledger))
 
 
