@@ -277,6 +277,52 @@ def test_heritability_is_found(form: Any) -> None:
     assert metrics.shd(true=dag.to_cpdag(), estimate=model.graph_) <= 4
 
 
+@pytest.mark.parametrize("units", [1e-6, 1e-3, 1e3, 1e9])
+def test_the_estimate_does_not_depend_on_the_units_of_a_covariance(units: float) -> None:
+    K = family_kinship(40)
+    X = np.linalg.cholesky(0.9 * K + 0.1 * np.eye(160)) @ np.random.default_rng(0).standard_normal((160, 6))
+    one, other = (LinkedRows(X, covariance=scale * K).decorrelation_ for scale in (1.0, units))
+    share = one.parameters["h2"]
+    assert 0.6 < share < 0.99
+    assert other.parameters["h2"] == pytest.approx(share / (share + (1 - share) * units), rel=1e-3)
+    unit = [each.moments().correlation for each in (one, other)]
+    np.testing.assert_allclose(unit[1], unit[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "share", "why"),
+    [
+        ("few factors", 1.0, "singular with share=1: some rows follow from others"),
+        ("as few factors", 1 - 1e-13, "singular with share=1"),
+        ("signs at random", None, r"negative eigenvalues \(down to -"),
+        ("signs at random", 0.5, r"negative eigenvalues \(down to -"),
+        ("tiny", None, "variances of about 1.1e-20.*other units"),
+    ],
+)
+def test_covariances_that_rows_cannot_have_are_refused(
+    covariance: str, share: float | None, why: str
+) -> None:
+    rng = np.random.default_rng(0)
+    factors, noise = rng.standard_normal((30, 3)), rng.standard_normal((30, 30))
+    np.fill_diagonal(noise, 0.5)
+    K = {"signs at random": noise + noise.T, "tiny": 1e-20 * np.eye(30) + 1e-21}.get(
+        covariance, factors @ factors.T
+    )
+    X = rng.standard_normal((30, 4))
+    with pytest.raises(DataError, match=why):
+        LinkedRows(X, covariance=K, share=share).moments()
+    with pytest.raises(DataError, match=why):
+        LinkedRowsDAG().fit(LinkedRows(X, covariance=K, share=share))
+
+
+def test_a_small_covariance_may_be_all_there_is() -> None:
+    """With share=1 it is Σ itself, to the last digit: 1 is not added and taken away."""
+    K = 1e-12 * family_kinship(10)
+    layout = Layout.of(Links.from_covariance(K))
+    found = Known(layout, layout.sorted_blocks(K), 1.0).fit(columns_of(40, 2, 0), np.ones(2, dtype=bool))
+    np.testing.assert_allclose(dense_of(found.whitening, layout), K, rtol=1e-9, atol=1e-24)
+
+
 def test_a_dense_relationship_matrix_from_markers() -> None:
     rng = np.random.default_rng(2)
     markers = rng.standard_normal((150, 400))
