@@ -15,6 +15,7 @@ from polydag.deployment.site import SiteEndpoint
 from polydag.errors import DataError
 from polydag.studies.config.shapes import PartiesConfig
 
+pytestmark = pytest.mark.xdist_group("apart")  # one process makes the study, for all tests
 NORTH, *OTHERS = SITES
 
 
