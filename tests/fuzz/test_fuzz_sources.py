@@ -34,8 +34,9 @@ from polydag import (  # fmt: skip
     Tasks,
     simulate,
 )
+from polydag.data import read
 from polydag.errors import ConvergenceWarning, DataError, DataWarning, UsageError
-from polydag.sources import InMemory
+from polydag.sources import InMemory, Stream
 from polydag.sources.given import Given
 
 NUMBERS = ("weights_", "raw_weights_", "frequencies_", "edge_probabilities_")
@@ -157,11 +158,23 @@ def test_counts_under_interventions_are_no_numbers(labels: pd.DataFrame) -> None
         FederatedNotears().fit(Parties([counted] * 3))
 
 
-def test_tables_without_columns_are_refused() -> None:
+def test_tables_without_columns_are_refused(labels: pd.DataFrame, tmp_path: Path) -> None:
     none = GaussianStats(9.0, np.zeros(0), np.zeros((0, 0)), (), 9.0)
-    for learner in (BOSS(), PC(), BayesianDiscovery(criterion="bge"), EqualVariance()):
-        with pytest.raises(DataError, match="no columns"):
-            learner.fit(none)
+    searches = [GES(criterion=criterion) for criterion in ("bic", "dg")]
+    tests = [PC(test=test) for test in ("fisher-z", "dg")]
+    for learner in (*searches, *tests, BOSS(), PC(), BayesianDiscovery(criterion="bge"), EqualVariance()):
+        for source in (none, Parties([none] * 3)):
+            with pytest.raises(DataError, match="no columns"):
+                learner.fit(source)
+    for suffix, save in (("csv", labels.to_csv), ("parquet", labels.to_parquet)):
+        path = tmp_path / f"labels.{suffix}"
+        save(path, index=False)
+        for asked in (
+            lambda path=path: GES().fit(Stream(path, columns=[])),
+            lambda path=path: read(path, columns=[]),
+        ):
+            with pytest.raises(UsageError, match="columns= names no columns"):
+                asked()
 
 
 def test_means_that_cannot_be_squared_are_refused() -> None:

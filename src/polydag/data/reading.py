@@ -72,6 +72,7 @@ def read(
         The minimum number of rows. A table that is part of a larger one may have a single row.
     """
     _check_missing_choice(missing)
+    _check_columns(columns)
     location, reader = find_reader(source, query)
     frame = reader.frame(location, columns)
     left_out = tuple(name for name in frame.columns if name in set(exclude))
@@ -135,6 +136,7 @@ def streamed(
 
     Columns are numbers, except `labels`, which CSV files and queries have as text.
     """
+    _check_columns(columns)
     location, reader = find_reader(source, query)
     with _naming(location.label):
         return gather(reader.batches(location, columns, labels))
@@ -148,6 +150,11 @@ def _naming(label: str) -> Iterator[None]:
     except DataError as error:
         message = str(error)
         raise DataError(message if label in message else f"{label}: {message}") from None
+
+
+def _check_columns(columns: Sequence[str] | None) -> None:
+    if columns is not None and not len(columns):
+        raise UsageError("columns= names no columns. Leave it out to read all of them.")
 
 
 def _check_missing_choice(missing: str) -> None:

@@ -73,6 +73,7 @@ def family_statistics(X: Any) -> Families:
 def discrete_counts(X: Any) -> Any:
     """The counts of a source; every column needs at least two levels."""
     source = as_source(X)
+    _require_columns(source)
     if numbers := _fixed(source, "continuous"):
         raise DataError(
             f"Column {_listed(numbers)} is declared continuous, and this method is for labels. Cut its "
@@ -89,6 +90,7 @@ def discrete_counts(X: Any) -> Any:
 def mixed_statistics(X: Any) -> Mixed:
     """Moments of numbers and of indicators of labels; every label column needs at least two levels."""
     source = as_source(X)
+    _require_columns(source)
     labels = [name for name, kind in source.kinds.items() if kind == "discrete"]
     levels = source.levels(labels) if labels else {}
     _require_levels(levels, source.n)
@@ -109,10 +111,14 @@ def cell_statistics(X: Any) -> CellStats:
     return source.cells(mixed)
 
 
-def _require_numbers(source: Source) -> None:
-    """Raise for a table without columns, and for columns of labels where a method is for numbers."""
+def _require_columns(source: Source) -> None:
     if not source.names:
         raise DataError("The data has no columns.")
+
+
+def _require_numbers(source: Source) -> None:
+    """Raise for columns of labels where a method is for numbers, and where there are no columns."""
+    _require_columns(source)
     if labels := _fixed(source, "discrete"):
         raise DataError(
             f"Column {_listed(labels)} holds labels, and this method is for numbers. Use a score or test "
