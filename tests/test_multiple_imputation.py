@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from polydag import BOSS, BayesianDiscovery, Bootstrap, Notears, Parties, simulate
 from polydag.cli.main import app
 from polydag.confidence import Confidence
+from polydag.errors import DataError
 from polydag.sources import InMemory
 from polydag.stats import GaussianStats
 from polydag.stats.gaps.draws import Parameters, drawn_parameters, drawn_rows
@@ -246,3 +247,15 @@ def test_a_study_draws_missing_values(tmp_path: Path) -> None:
     assert "drawn" in (tmp_path / "c" / "summary.txt").read_text()
     result = CliRunner().invoke(app, [*words, "--as", "tasks"])
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("missing", ["multiple", "em", "testwise"])
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_incomplete_columns_that_cannot_be_squared_are_refused_by_name(missing: Any, scale: float) -> None:
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+    table["b"] *= scale
+    table.loc[::5, "c"] = np.nan
+    parts = [InMemory(table[k::3].reset_index(drop=True), missing=missing) for k in range(3)]
+    for source in (InMemory(table, missing=missing), Parties(parts)):
+        with pytest.raises(DataError, match="column b vary by less than 1e-100"):
+            BOSS().fit(source)

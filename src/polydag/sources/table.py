@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 import numpy as np
 import pandas as pd
 
+from polydag.data.checking.quality import require_computable
 from polydag.data.containers import require_columns, table_of
 from polydag.data.kinds import (
     Typed,
@@ -247,9 +248,7 @@ class InMemory(Source):
             )
         own = {name: levels[name] for name in self.names if name in levels}
         frame = with_indicators(self._typed[0], own, keep_missing=True)
-        for name in frame.columns:
-            if np.isinf(frame[name].to_numpy()).any():
-                raise DataError(f"Column {name} has infinite values. Correct them, or mark them as missing.")
+        require_computable(frame)
         return frame
 
     def _incomplete(self, levels: Levels) -> GaussianStats:

@@ -107,13 +107,31 @@ def dependent_columns(stats: GaussianStats) -> list[Dependence]:
     return result
 
 
+def require_computable(frame: pd.DataFrame, *, source: str = "The data") -> None:
+    """Raise `DataError` for infinite values, and for those whose squares leave the range of numbers."""
+    extreme = []
+    for name in frame.columns:
+        values = frame[name].to_numpy()
+        there = values[~np.isnan(values)]
+        if np.isinf(there).any():
+            raise DataError(f"Column {name} has infinite values. Correct them, or mark them as missing.")
+        if there.size and (np.abs(there).max() > _LARGEST or 0 < np.ptp(there) < _SMALLEST):
+            extreme.append(str(name))
+    if extreme:
+        raise _extreme(source, extreme)
+
+
+def _extreme(source: str, columns: list[str]) -> DataError:
+    return DataError(
+        f"{source}: the values of column {', '.join(columns)} vary by less than {_SMALLEST:g}, or are "
+        f"larger than {_LARGEST:g}, which cannot be computed with. Use other units."
+    )
+
+
 def require_usable(stats: GaussianStats, *, independent: bool = False, source: str = "The data") -> None:
     """Raise `DataError` for constant and duplicate columns and, if `independent`, for linear dependence."""
     if extreme := extreme_columns(stats):
-        raise DataError(
-            f"{source}: the values of column {', '.join(extreme)} vary by less than {_SMALLEST:g}, or are "
-            f"larger than {_LARGEST:g}, which cannot be computed with. Use other units."
-        )
+        raise _extreme(source, extreme)
     if constant := constant_columns(stats):
         raise DataError(f"{source}: column {', '.join(constant)} is constant. Exclude it.")
     if groups := duplicate_columns(stats):
