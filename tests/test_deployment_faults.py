@@ -83,6 +83,7 @@ def test_a_site_that_does_not_return_is_named_and_may_come_back(tmp_path: Path, 
     coordinator.receive(contents[:2])
     assert coordinator.waits_for == ("west",)
     assert CoordinatorEndpoint(tmp_path / "study").takes_part == SITES  # those that have answered, too
+    assert not coordinator.goes_on_without
     coordinator.receive([], without=["west"])  # every site is needed: nobody is dropped
     assert coordinator.stopped == "No answer in round 1 (scatter) from west."
     inbox = contents[2:]
@@ -111,6 +112,7 @@ def test_methods_that_allow_it_go_on_by_the_shares_of_the_others(tmp_path: Path)
         if coordinator.finished:
             break
         if coordinator.waits_for == ("site5",) and not inbox:
+            assert coordinator.goes_on_without
             coordinator.receive([], without=["site5"])
         inbox = []
         for question in coordinator.questions():

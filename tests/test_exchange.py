@@ -80,7 +80,7 @@ def test_a_second_coordinator_is_refused_and_the_first_stops_when_asked(tmp_path
         assert "Stopped; the study waits for north, south, west" in processes.finish("coordinator")
     assert "No coordinator is running" in polydag("coordinator", "stop", study)
     waited = polydag(*again, "--patience", 0, code=4)
-    assert "the study waits for north, south, west" in waited
+    assert "the study waits for north, south, west. Run the command again to continue." in waited
 
 
 def test_a_folder_that_is_no_study_is_named(tmp_path: Path) -> None:

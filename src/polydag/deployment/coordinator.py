@@ -202,6 +202,11 @@ class CoordinatorEndpoint:
             self._machine = Coordinator(program, masking=masking, pipelined=True)
         return self._machine
 
+    @property
+    def goes_on_without(self) -> bool:
+        """Whether the method allows for sites that do not answer."""
+        return self.state is not None and self.machine.program.tolerates_absence
+
     def receive(self, envelope_list: Sequence[bytes], *, without: Sequence[str] = ()) -> list[str]:
         """Take the sites' files; returns why some were refused. The state is on the disk afterwards.
 

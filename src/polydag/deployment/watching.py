@@ -144,9 +144,10 @@ def run_coordinator(
         _require_running(coordinator)
         last = time.monotonic() if active else last
         if patience is not None and time.monotonic() - last > patience:
+            without = f", or with --without {waits.replace(', ', ',')}" * coordinator.goes_on_without
             raise NotConvergedError(
                 f"No file has arrived for {patience:g} seconds: the study waits for {waits}. Run the command "
-                f"again to continue, or with --without {waits.replace(', ', ',')} if the method allows it."
+                f"again to continue{without}."
             )
         if (coordinator.folder / PRIVATE / _STOP).exists():
             raise NotConvergedError(
