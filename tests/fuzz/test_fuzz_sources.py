@@ -192,3 +192,11 @@ def test_no_rows_and_labels_are_refused_by_name(labels: pd.DataFrame) -> None:
     rows = LinkedRows(table, groups=[row // 3 for row in range(90)], structure="common")
     with pytest.raises(UsageError, match="learns from numbers, and x0, x1, x2, x3 are labels"):
         LinkedRowsDAG().fit(rows)
+
+
+@pytest.mark.parametrize("labels_as", ["indicators", "latent"])
+def test_linked_rows_with_two_columns_of_one_name_are_refused(labels_as: Any) -> None:
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 3)), columns=["a", "b", "a"])
+    for given in (table, InMemory(table)):
+        with pytest.raises(DataError, match="several columns have the name a"):
+            LinkedRows(given, groups=[row // 3 for row in range(12)], labels=labels_as)

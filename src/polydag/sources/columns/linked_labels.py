@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from polydag.data.readers.interface import select_columns
 from polydag.data.table import Kind
 from polydag.errors import DataError
 from polydag.rows.latent.labels import Levels as LatentLevels
@@ -27,7 +28,7 @@ def with_indicators_of(
         return data, (), {}
     frame = as_frame(data)
     taken = {name for name in others if isinstance(name, str)}
-    names = [str(name) for name in frame.columns]
+    names = select_columns([str(name) for name in frame.columns], None, "The table")
     if unknown := [name for name in kinds if name not in names]:
         raise DataError(f"There is no column {unknown[0]} whose kind is given.")
     frame = frame.set_axis(names, axis="columns")
@@ -47,7 +48,7 @@ def with_indicators_of(
 def with_codes_of(data: Any, kinds: Mapping[str, Kind], others: Sequence[Any]) -> tuple[Any, LatentLevels]:
     """The table with codes in place of labels whose levels have an order, and these levels."""
     frame = as_frame(data)
-    names = [str(name) for name in frame.columns]
+    names = select_columns([str(name) for name in frame.columns], None, "The table")
     if unknown := [name for name in kinds if name not in names]:
         raise DataError(f"There is no column {unknown[0]} whose kind is given.")
     frame = frame.set_axis(names, axis="columns")
