@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -94,3 +95,17 @@ def test_damage_to_own_files_is_noticed_or_changes_nothing(apart: Apart, whose: 
             np.testing.assert_array_equal(found, apart.graph, err_msg=f"seed {seed}, {path.name}")
 
         survives(go_on, seed)
+
+
+@pytest.mark.parametrize("name", ["kit-north/kit.json", "kit-north/site.json", "home-north/study.json"])
+def test_entries_of_a_sites_own_files_that_are_lost_or_changed_are_named(apart: Apart, name: str) -> None:
+    apart.restored()
+    path = apart.folder / name
+    whole = json.loads(path.read_text())
+    for entry in whole:
+        lost = {key: value for key, value in whole.items() if key != entry}
+        for damaged in (lost, {**whole, entry: 7}, [entry]):
+            path.write_text(json.dumps(damaged))
+            what = entry if isinstance(damaged, dict) else "it holds no entries"
+            with pytest.raises(DataError, match=rf"{path.name} is damaged: .*{what}.*Restore it"):
+                SiteEndpoint(apart.kits[0]).receive(apart.asked[0])

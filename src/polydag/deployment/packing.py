@@ -92,3 +92,16 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}).") from None
+
+
+def read_entries(path: Path, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
+    """The entries of a JSON file that polydag wrote, each of its kind."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path} is damaged: it holds no entries. Restore it from a copy.")
+    for name, kind in kinds.items():
+        if name not in found or not isinstance(found[name], kind):
+            raise DataError(
+                f"{path} is damaged: its entry {name!r} is not as written. Restore it from a copy."
+            )
+    return found

@@ -18,7 +18,7 @@ from polydag.deployment.description import Column, Description, Signed, require_
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram
 from polydag.deployment.own_side import Grids, own_side
-from polydag.deployment.packing import packed, read_json, unpacked, write_json
+from polydag.deployment.packing import packed, read_entries, read_json, unpacked, write_json
 from polydag.deployment.preparation import (
     StudyTable,
     declared,
@@ -58,6 +58,11 @@ def _privacy_of(description: Description) -> Privacy:
     found = plan_of(description.config).privacy
     assert found is not None
     return found
+
+
+def _state_of(path: Path) -> dict[str, Any]:
+    """Which study a site's own folder is in, and whether it has ended."""
+    return read_entries(path, study=str, finished=bool)
 
 
 def _sound(final: Any) -> Signed:
@@ -123,7 +128,7 @@ class SiteEndpoint:
         self._held = False
         if not (self.kit / KIT).is_file():
             raise UsageError(f"{self.kit} is not a site's kit: it has no {KIT}.")
-        content = read_json(self.kit / KIT)
+        content = read_entries(self.kit / KIT, study=dict, site=str, token=str)
         self.signed = Signed.of(content["study"])
         require_same_version(self.signed.description)
         self.name, self._token = str(content["site"]), str(content["token"])
@@ -136,8 +141,7 @@ class SiteEndpoint:
         """What the owner said on joining."""
         if not (self.kit / SETTINGS).is_file():
             raise UsageError(f"{self.name} has not joined: run polydag site join {self.kit} --data FILE.")
-        found: dict[str, Any] = read_json(self.kit / SETTINGS)
-        return found
+        return read_entries(self.kit / SETTINGS, data=str, query=(str, type(None)), home=str, solvable=bool)
 
     @property
     def home(self) -> Path:
@@ -198,7 +202,7 @@ class SiteEndpoint:
         known = home / CURRENT
         if not known.is_file():
             return
-        other = read_json(known)
+        other = _state_of(known)
         if other["study"] == self.signed.study or other["finished"]:
             return
         if not abandon:
@@ -354,7 +358,7 @@ class SiteEndpoint:
         """The site's folder, open for this study under the owner's present policy."""
         policy = self._policy_for(final, description)
         settings = self.settings
-        about = (final, policy, self.home, settings["data"], settings.get("query"))
+        about = (final, policy, self.home, settings["data"], settings["query"])
         if self._open is not None and self._open[0] == about:
             return self._open[1]
         self._close()
@@ -364,7 +368,10 @@ class SiteEndpoint:
         side = own_side(description, self.name, table, grids)
         folder = SiteFolder(self.home, self.name, side, policy, masked=masked, selection=selection)
         try:
-            if not (self.home / CURRENT).is_file() or self._current()["study"] != self.signed.study:
+            if (
+                not (self.home / CURRENT).is_file()
+                or _state_of(self.home / CURRENT)["study"] != self.signed.study
+            ):
                 self._require_idle(self.home, abandon=False)
                 folder.begin_study()
                 write_json(self.home / CURRENT, {"study": self.signed.study, "finished": False})
@@ -377,7 +384,7 @@ class SiteEndpoint:
     def _policy_for(self, final: Mapping[str, Any], description: Description) -> Policy:
         """The owner's policy, with the identities of this study."""
         directory = {name: bytes.fromhex(key) for name, key in final["directory"].items()}
-        policy = self._policy(self.home, solvable=bool(self.settings.get("solvable", False)))
+        policy = self._policy(self.home, solvable=self.settings["solvable"])
         self._require_coordinator(policy, self.home)
         for name, key in directory.items() if policy.directory else ():
             if policy.directory.get(name) != key:
@@ -402,23 +409,19 @@ class SiteEndpoint:
         self._held = False
         self._close()
 
-    def _current(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(self.home / CURRENT)
-        return found
-
     @property
     def finished(self) -> bool:
         """Whether the study has ended here."""
         if not (self.kit / SETTINGS).is_file() or not (self.home / CURRENT).is_file():
             return False
-        current = self._current()
+        current = _state_of(self.home / CURRENT)
         return bool(current["study"] == self.signed.study and current["finished"])
 
     def _table(self, description: Description) -> StudyTable:
         settings = self.settings
         own = with_recipe(description, self.kit)
         released = self._policy(self.home, solvable=False).columns
-        return prepared(own, settings["data"], settings.get("query"), released=released)
+        return prepared(own, settings["data"], settings["query"], released=released)
 
     def _opened(self, envelope: bytes) -> tuple[Header, dict[str, Any], list[Message]]:
         header = envelopes.header_of(envelope)
