@@ -109,3 +109,20 @@ def test_entries_of_a_sites_own_files_that_are_lost_or_changed_are_named(apart: 
             what = entry if isinstance(damaged, dict) else "it holds no entries"
             with pytest.raises(DataError, match=rf"{path.name} is damaged: .*{what}.*Restore it"):
                 SiteEndpoint(apart.kits[0]).receive(apart.asked[0])
+
+
+@pytest.mark.parametrize("entry", ["identity", "key"])
+@pytest.mark.parametrize("value", [None, 7, "0" * 63 + "g", "00"])
+def test_what_the_coordinator_has_kept_of_a_site_is_checked(apart: Apart, entry: str, value: object) -> None:
+    apart.restored()
+    (path,) = (apart.folder / "study").rglob("north.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), entry: value}))
+    with pytest.raises(DataError, match=f"north.json is damaged: its entry '{entry}'"):
+        _ = CoordinatorEndpoint(apart.folder / "study").joined
+
+
+def test_deeply_nested_files_are_refused(apart: Apart) -> None:
+    apart.restored()
+    (apart.kits[0] / "final.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"final\.json cannot be read"):
+        SiteEndpoint(apart.kits[0]).receive(apart.asked[0])

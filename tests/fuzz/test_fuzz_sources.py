@@ -200,3 +200,9 @@ def test_linked_rows_with_two_columns_of_one_name_are_refused(labels_as: Any) ->
     for given in (table, InMemory(table)):
         with pytest.raises(DataError, match="several columns have the name a"):
             LinkedRows(given, groups=[row // 3 for row in range(12)], labels=labels_as)
+
+
+def test_linked_rows_with_cells_of_several_values_are_refused() -> None:
+    table = pd.DataFrame({"a": np.arange(12.0), "b": [[1]] * 12})
+    with pytest.raises(DataError, match="Column b holds lists"):
+        LinkedRows(table, groups=[row // 3 for row in range(12)])

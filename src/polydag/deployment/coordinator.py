@@ -19,7 +19,7 @@ from polydag.deployment import envelopes, sharing
 from polydag.deployment.description import Description, Signed, holding_of, require_same_version
 from polydag.deployment.envelopes import Header
 from polydag.deployment.learning import LearnerProgram, answers_of, learn
-from polydag.deployment.packing import packed, read_json, unpacked, write_json
+from polydag.deployment.packing import packed, read_entries, unpacked, write_json
 from polydag.deployment.preparation import agreed_columns
 from polydag.deployment.site import KIT, File, encryption_keys
 from polydag.errors import DataError, PolydagError, UsageError
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 STUDY, PRIVATE, JOINED, STATE, QUESTIONS = "study.json", "private", "joined", "state", "questions"
 _MOST_COLUMNS, _MOST_LEVELS, _MOST_REGIMES = 10_000, 1_000, 1_000
 _IDENTITY, _TOKENS, _LEFT, _NUMBER = "identity.key", "tokens.json", "left", "number"
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 def _sentence(given: Any) -> str:
@@ -138,7 +139,11 @@ class CoordinatorEndpoint:
     def joined(self) -> dict[str, dict[str, Any]]:
         """What the sites have sent on joining."""
         files = {site: self.folder / JOINED / f"{site}.json" for site in self.signed.description.sites}
-        return {site: read_json(file) for site, file in files.items() if file.is_file()}
+        return {
+            site: read_entries(file, identity=_KEY, key=_KEY)
+            for site, file in files.items()
+            if file.is_file()
+        }
 
     @property
     def finished(self) -> bool:
@@ -305,12 +310,12 @@ class CoordinatorEndpoint:
             raise DataError(f"{header.sender}: {error}") from None
 
     def _admit(self, header: Header, words: Mapping[str, Any]) -> None:
-        token = read_json(self.folder / PRIVATE / _TOKENS)[header.sender]
-        if not hmac.compare_digest(str(words.get("token", "")), token):
+        tokens = read_entries(self.folder / PRIVATE / _TOKENS, **{header.sender: str})
+        if not hmac.compare_digest(str(words.get("token", "")), tokens[header.sender]):
             raise DataError("it was not made with the kit of this site")
         if self.state is not None:
             return  # delivered late or twice
-        if not re.fullmatch("[0-9a-f]{64}", str(words.get("key", ""))):
+        if not _KEY.fullmatch(str(words.get("key", ""))):
             raise DataError("it brings no key for encryption")
         found: dict[str, Any] = {"identity": header.identity, "key": words["key"]}
         if "refused" in words:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,17 +91,22 @@ def read_json(path: Path) -> Any:
     """The JSON in a file that polydag wrote."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}).") from None
 
 
-def read_entries(path: Path, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
-    """The entries of a JSON file that polydag wrote, each of its kind."""
+def read_entries(path: Path, /, **kinds: type | tuple[type, ...] | re.Pattern[str]) -> dict[str, Any]:
+    """The entries of a JSON file that polydag wrote, each of its kind or pattern."""
     found = read_json(path)
     if not isinstance(found, dict):
         raise DataError(f"{path} is damaged: it holds no entries. Restore it from a copy.")
     for name, kind in kinds.items():
-        if name not in found or not isinstance(found[name], kind):
+        value = found.get(name, ...)
+        if isinstance(kind, re.Pattern):
+            sound = isinstance(value, str) and kind.fullmatch(value) is not None
+        else:
+            sound = isinstance(value, kind)
+        if not sound:
             raise DataError(
                 f"{path} is damaged: its entry {name!r} is not as written. Restore it from a copy."
             )

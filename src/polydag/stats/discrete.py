@@ -188,7 +188,13 @@ def levels_of(column: pd.Series[Any]) -> tuple[Hashable, ...]:
     """The labels that occur in a column, sorted; a categorical column's own, in their order."""
     if hasattr(column, "cat"):
         return tuple(column.cat.categories.tolist())
-    return sorted_levels(set(column.dropna().unique().tolist()))
+    try:
+        return sorted_levels(set(column.dropna().unique().tolist()))
+    except TypeError:
+        raise DataError(
+            f"Column {column.name} holds lists or other cells of several values, which are no labels. Make a "
+            "column of each value, or leave it out."
+        ) from None
 
 
 def levels_of_all(parts: Iterable[Any]) -> dict[str, tuple[Hashable, ...]]:
