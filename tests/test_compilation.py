@@ -91,6 +91,7 @@ def _total(folder: Path, factor: int) -> tuple[Any, int]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")  # beside the source, whatever the environment says
     yield tmp_path
     for name in ("called_kernels", "caller_kernels"):
         sys.modules.pop(name, None)
