@@ -259,3 +259,9 @@ def test_incomplete_columns_that_cannot_be_squared_are_refused_by_name(missing: 
     for source in (InMemory(table, missing=missing), Parties(parts)):
         with pytest.raises(DataError, match="column b vary by less than 1e-100"):
             BOSS().fit(source)
+
+
+def test_labels_that_are_all_missing_are_refused_by_name() -> None:
+    table = pd.DataFrame({"a": ["x", "y"] * 20, "b": pd.Series([None] * 40, dtype=object)})
+    with pytest.raises(DataError, match="Column b has no values"):
+        InMemory(table, kinds={"b": "discrete"}, missing="em").counts()

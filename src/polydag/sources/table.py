@@ -280,7 +280,10 @@ class InMemory(Source):
         """Counts of labels with missing values, by structural EM."""
         if self.missing != "em":
             raise UsageError(NOT_TESTWISE)
-        rows = self.label_rows(self.levels(self.names), self.names)
+        levels = self.levels(self.names)
+        if empty := [name for name, own in levels.items() if not own]:
+            raise DataError(f"Column {', '.join(empty)} has no values: all are missing. Leave it out.")
+        rows = self.label_rows(levels, self.names)
         self.gaps_notes = (missing_note(rows),)
         first = AvailableTables(rows.with_missing(), self.n)
         found = expected_counts(first, rows.expected, max_turns=_TURNS)
